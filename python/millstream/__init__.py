@@ -1,0 +1,1 @@
+"""Millstream serves language-model token streams."""

@@ -1,0 +1,1 @@
+"""The torch engine: its process, and the client that workers hold."""

@@ -1,0 +1,89 @@
+"""Every failure that Millstream raises on purpose.
+
+MillstreamError
+├── ConfigError              the configuration cannot be used
+├── RequestError             the client's request cannot be served as it stands
+│   ├── InvalidParameter     a field has a value that is not allowed
+│   ├── UnsupportedParameter a field that would change the meaning and is not supported
+│   ├── ContextLengthExceeded
+│   ├── CostExceedsLimit     a limit that this request could never pass
+│   └── UnknownModel
+└── EngineError
+    ├── EngineUnavailable    no engine can take requests at the moment
+    └── EngineLost           the engine ended while it worked on a stream
+
+A refusal by a limit is a value (`millstream.admission`), not a failure.
+"""
+
+from __future__ import annotations
+
+
+class MillstreamError(Exception):
+    """Base of every failure raised on purpose; ``code`` is stable and machine-readable."""
+
+    code: str = "internal_error"
+
+
+class ConfigError(MillstreamError):
+    """The configuration cannot be used; the message names the setting."""
+
+    code = "config_error"
+
+
+class RequestError(MillstreamError):
+    """The client's request cannot be served as it stands; ``param`` names the field."""
+
+    code = "invalid_request"
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+
+
+class InvalidParameter(RequestError):
+    """A field has a value that is not allowed; the message names the limit."""
+
+    code = "invalid_value"
+
+
+class UnsupportedParameter(RequestError):
+    """A field that would change the meaning of the answer and is not supported."""
+
+    code = "unsupported_parameter"
+
+
+class ContextLengthExceeded(RequestError):
+    """Prompt and completion do not fit the model's context or the whole cache."""
+
+    code = "context_length_exceeded"
+
+
+class CostExceedsLimit(RequestError):
+    """The request costs more than a limit could ever grant, so waiting would not help."""
+
+    code = "cost_exceeds_limit"
+
+
+class UnknownModel(RequestError):
+    """No model of this name is served."""
+
+    code = "model_not_found"
+
+
+class EngineError(MillstreamError):
+    """The engine failed, the request was right."""
+
+    code = "engine_error"
+
+
+class EngineUnavailable(EngineError):
+    """No engine can take requests at the moment."""
+
+    code = "engine_unavailable"
+
+
+class EngineLost(EngineError):
+    """The engine ended while it worked on a stream."""
+
+    code = "engine_lost"

@@ -1,0 +1,10 @@
+//! The token path of Millstream, without Python: every part is usable and testable alone.
+
+pub mod attention;
+pub mod clock;
+pub mod detokenizer;
+pub mod limiter;
+pub mod log;
+pub mod record;
+pub mod ring;
+pub mod sse;

@@ -1,0 +1,49 @@
+//! What a stream is made of: the one currency between engine, ring, log and encoder.
+
+/// What a [`Record`] says; the discriminants are the wire values of the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A piece of generated text.
+    Token = 1,
+    /// One choice has ended; the text is its finish reason (`stop`, `length`).
+    Finish = 2,
+    /// The engine's final count; the text is OpenAI's `usage` object as compact JSON.
+    Usage = 3,
+    /// The stream failed; the text is OpenAI's error object as compact JSON.
+    Error = 4,
+    /// The terminal record, written once by the owner of the stream; the text is the outcome.
+    End = 5,
+}
+
+impl Kind {
+    /// The kind with this wire value.
+    #[must_use]
+    pub const fn from_wire(value: u8) -> Option<Self> {
+        match value {
+            1 => Some(Self::Token),
+            2 => Some(Self::Finish),
+            3 => Some(Self::Usage),
+            4 => Some(Self::Error),
+            5 => Some(Self::End),
+            _ => None,
+        }
+    }
+}
+
+/// One entry of a stream's log, borrowed from where it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Position in the stream: 1, 2, 3, …
+    pub seq: u64,
+    /// Wall time in nanoseconds since the Unix epoch.
+    pub time_ns: u64,
+    /// What the text means.
+    pub kind: Kind,
+    /// Which of the `n` choices of the request this belongs to.
+    pub choice: u16,
+    /// How many tokens the text stands for.
+    pub token_count: u32,
+    /// The text, whole UTF-8 scalars only.
+    pub text: &'a str,
+}

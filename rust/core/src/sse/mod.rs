@@ -1,0 +1,5 @@
+//! Placeholder.
+
+mod encode;
+
+pub use encode::{Dialect, Encoder, EncoderOptions, Framing};

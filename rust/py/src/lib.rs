@@ -1,0 +1,23 @@
+//! `millstream._core`: one thin file per module of `millstream-core`.
+
+use pyo3::prelude::*;
+
+mod attention;
+mod detokenizer;
+mod hub;
+mod limiter;
+mod log;
+mod ring;
+mod sse;
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    attention::register(module)?;
+    detokenizer::register(module)?;
+    hub::register(module)?;
+    limiter::register(module)?;
+    log::register(module)?;
+    ring::register(module)?;
+    sse::register(module)?;
+    Ok(())
+}
