@@ -89,7 +89,7 @@ $(STAMPS)/venv:
 
 $(STAMPS)/base: $(STAMPS)/venv pyproject.toml constraints.txt
 	@echo "==> dependencies"
-	$(call requirements) | $(PIP) install --quiet -c constraints.txt -r /dev/stdin maturin
+	@$(call requirements) | $(PIP) install --quiet -c constraints.txt -r /dev/stdin maturin
 	@touch $@
 
 # Editable, so that only changes to Rust build anything again.
@@ -97,7 +97,7 @@ $(CORE): $(STAMPS)/base $(RUST) pyproject.toml
 	@command -v cargo > /dev/null \
 		|| { echo "Millstream builds its core with Rust 1.95 or newer, and there is no cargo."; exit 1; }
 	@echo "==> Rust core, in release mode (a minute the first time)"
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_CONSTRAINT=$(CURDIR)/constraints.txt \
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_QUIET=1 \
 		$(BIN)/maturin develop --release --quiet
 	@touch $@
 
@@ -106,13 +106,13 @@ ifeq ($(SYSTEM_TORCH),)
 	@echo "==> torch from PyPI: some two minutes, with its CUDA libraries 5.3 GB on disk"
 	@$(PYTHON) -c "import torch; print('    $(PYTHON) has torch', torch.__version__ + ':', \
 		'make clean-all serve SYSTEM_TORCH=1 would use it')" 2> /dev/null || true
-	$(call requirements,torch) | $(PIP) install -c constraints.txt -r /dev/stdin
+	@$(call requirements,torch) | $(PIP) install -c constraints.txt -r /dev/stdin
 else
 	@echo "==> the torch of $(PYTHON)"
 	@$(PYTHON) -c "import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])" \
 		> $$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/system-torch.pth
 	@$(BIN)/python -c "import torch; print('    torch', torch.__version__)"
-	$(call requirements,torch) | grep -v '^torch' | $(PIP) install -c constraints.txt -r /dev/stdin
+	@$(call requirements,torch) | grep -v '^torch' | $(PIP) install -c constraints.txt -r /dev/stdin
 endif
 	@touch $@
 
@@ -124,5 +124,5 @@ $(STAMPS)/demo: $(STAMPS)/base
 
 $(STAMPS)/dev: $(STAMPS)/base
 	@echo "==> tools for tests and lints"
-	$(call requirements,dev) | $(PIP) install --quiet -c constraints.txt -r /dev/stdin
+	@$(call requirements,dev) | $(PIP) install --quiet -c constraints.txt -r /dev/stdin
 	@touch $@

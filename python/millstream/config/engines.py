@@ -24,7 +24,7 @@ class TorchEngineSettings(Section):
     """`auto` (CUDA if there is one), `cpu`, `cuda` or `cuda:1`."""
     threads: Annotated[int | None, Field(ge=1, le=1024)] = None
     """CPU threads of the engine; unset leaves the choice to torch."""
-    max_batch: Annotated[int, Field(ge=1, le=1024)] = 32
+    max_batch: Annotated[int, Field(ge=1, le=256)] = 32
     """Most requests that one step decodes together."""
     kv_tokens: Annotated[int, Field(ge=256, le=1 << 28)] = 32768
     """Tokens that the key-value cache holds, over all requests together."""
