@@ -1,5 +1,8 @@
-//! Placeholder.
+//! Server-sent events and NDJSON: records to frames, frames to events.
 
+mod decimal;
 mod encode;
+mod json;
+mod timestamp;
 
 pub use encode::{Dialect, Encoder, EncoderOptions, Framing};
