@@ -3,6 +3,8 @@
 mod decimal;
 mod encode;
 mod json;
+mod parse;
 mod timestamp;
 
 pub use encode::{Dialect, Encoder, EncoderOptions, Framing};
+pub use parse::{Event, EventTooLarge, Parser};
