@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence as Many
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,8 +26,8 @@ class SlotStates(Protocol):
         params: SamplingParams,
         *,
         seed: int,
-        prompt: Many[int],
-        generated: Many[int] = (),
+        prompt: list[int],
+        generated: list[int],
     ) -> None:
         """Give a slot to a sequence."""
 
@@ -131,15 +131,15 @@ class Scheduler:
         budget = self._max_step_tokens
         for sequence in self._due():
             count = min(self._tokens_due(sequence), budget)
-            if count < 1:
-                break
-            budget -= count
             rows.append(self._advance(sequence, count))
             if rows[-1].sample:
                 sampling.append(sequence)
+            budget -= count
+            if not budget:
+                break
         return Step(Batch(rows), tuple(sampling)) if rows else None
 
-    def settle(self, step: Step, ids: Many[int]) -> list[Sequence]:
+    def settle(self, step: Step, ids: list[int]) -> list[Sequence]:
         """Take in the sampled ids; returns the sequences they were still wanted for.
 
         The id is the last of the sequence's ``output``.
@@ -179,41 +179,36 @@ class Scheduler:
 
     def _admit(self, sequence: Sequence) -> bool:
         """Move the first waiting sequence to running if its pages can be set aside."""
-        known = sequence.num_known_tokens
-        size = self.pool.page_size
+        known, size = sequence.num_known_tokens, self.pool.page_size
         # One token must be left to compute, or there would be nothing to sample from.
         shared = self.pool.match(sequence.keys((known - 1) // size, size))
         expected = self.pool.pages_for(self._expected_length(sequence))
         if self.running and not self._fits(expected - len(shared), shared):
             return False
+        if not self._open_slot(sequence):
+            return False
         self.waiting.popleft()
-        self.pool.share(shared)
-        sequence.block_table = shared + self.pool.allocate(
-            self.pool.pages_for(known) - len(shared)
-        )
-        sequence.num_cached_tokens = len(shared) * size
-        sequence.num_registered_pages = len(shared)
-        sequence.prefill_target = known
-        sequence.expected_pages = expected
-        return self._open(sequence)
-
-    def _open(self, sequence: Sequence) -> bool:
-        sequence.phase = Phase.RUNNING
-        sequence.slot = self._free_slots.pop()
         self.running.append(sequence)
+        self.pool.share(shared)
+        own = self.pool.allocate(self.pool.pages_for(known) - len(shared))
+        sequence.admit(shared, own, expected, size)
+        return True
+
+    def _open_slot(self, sequence: Sequence) -> bool:
         request = sequence.request
         try:
             self._slots.open_slot(
-                sequence.slot,
+                self._free_slots[-1],
                 request.params,
                 seed=sequence.seed,
                 prompt=request.prompt,
                 generated=sequence.output,
             )
-        except Exception as error:
+        except Exception as error:  # one request's parameters must not end the others
             self.abort(request)
             self.failed.append((request, error))
             return False
+        sequence.slot = self._free_slots.pop()
         return True
 
     def _fits(self, own: int, shared: list[int]) -> bool:
@@ -268,8 +263,4 @@ class Scheduler:
         self.pool.release(sequence.block_table)
         self._slots.close_slot(sequence.slot)
         self._free_slots.append(sequence.slot)
-        sequence.phase = phase
-        sequence.slot = -1
-        sequence.block_table = []
-        sequence.num_cached_tokens = sequence.prefill_target = 0
-        sequence.num_registered_pages = 0
+        sequence.leave(phase)

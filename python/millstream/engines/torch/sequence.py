@@ -95,9 +95,30 @@ class Sequence:
         return self.num_tokens >= self.max_length
 
     @property
+    def complete(self) -> bool:
+        """Whether the host knows the last token that may be sampled."""
+        return self.num_known_tokens >= self.max_length
+
+    @property
     def seed(self) -> int:
         """The seed of this choice: the request's, moved on by the index."""
         return self.request.seed + self.choice
+
+    def admit(self, shared: list[int], own: list[int], expected: int, page_size: int) -> None:
+        """Begin to run on ``shared`` pages, which are full and computed, and ``own`` ones."""
+        self.phase = Phase.RUNNING
+        self.block_table = shared + own
+        self.num_cached_tokens = len(shared) * page_size
+        self.num_registered_pages = len(shared)
+        self.prefill_target = self.num_known_tokens
+        self.expected_pages = expected
+
+    def leave(self, phase: Phase) -> None:
+        """Stop running, with neither slot nor pages."""
+        self.phase = phase
+        self.slot = -1
+        self.block_table = []
+        self.num_cached_tokens = self.num_registered_pages = self.prefill_target = 0
 
     def tokens(self, start: int, end: int) -> list[int]:
         """Known token ids from ``start`` to ``end``."""
