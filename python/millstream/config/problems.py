@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import UnionType
@@ -88,7 +89,12 @@ def dotted(location: Location) -> str:
 def bare_or_quoted(key: str) -> str:
     """A TOML key: bare where its letters allow it."""
     bare = key.replace("_", "").replace("-", "")
-    return key if bare.isalnum() and key.isascii() else f'"{key}"'
+    return key if bare.isalnum() and key.isascii() else quoted(key)
+
+
+def quoted(text: str) -> str:
+    """A TOML string: JSON's escapes are TOML's, and DEL must be escaped besides."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _message(error: ErrorDetails, location: Location) -> str:

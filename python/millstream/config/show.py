@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from millstream.config.load import Loaded
-from millstream.config.problems import bare_or_quoted
+from millstream.config.problems import bare_or_quoted, quoted
 from millstream.config.sources import Keys, Sources
 
 
@@ -41,5 +41,5 @@ def _value(value: object) -> str:
         return "{ " + ", ".join(pairs) + " }" if value else "{}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
-    # JSON's strings, numbers and booleans are TOML's; DEL alone must be escaped besides.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    # JSON's numbers and booleans are TOML's.
+    return quoted(value) if isinstance(value, str) else json.dumps(value)

@@ -16,7 +16,6 @@ class BulkHistogram(Histogram):
 
         Raises `ValueError` if the counts do not match the buckets.
         """
-        self._raise_if_not_observable()
         if len(counts) != len(self._buckets):
             raise ValueError(f"{len(counts)} counts for {len(self._buckets)} buckets")
         self._sum.inc(total)

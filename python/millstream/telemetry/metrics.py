@@ -48,6 +48,8 @@ class Metrics:
         self._queue_depth = _gauge(names.QUEUE_DEPTH, "engine", mode="livemostrecent")
         self._blocks_used = _gauge(names.KV_BLOCKS_USED, "engine", mode="livemostrecent")
         self._blocks = _gauge(names.KV_BLOCKS, "engine", mode="livemostrecent")
+        for model in self._models:
+            self._declare(model)
 
     def request(self, route: str, model: str, outcome: str) -> None:
         """Counts a request that ended. ``route`` is the route's template, never a raw path."""
@@ -96,6 +98,14 @@ class Metrics:
         registry = CollectorRegistry()
         MultiProcessCollector(registry, str(self._directory))
         return generate_latest(registry), CONTENT_TYPE_LATEST
+
+    def _declare(self, model: str) -> None:
+        """Shows zeros from the start: a rate over a series that just appeared misses its rise."""
+        self._active.labels(model)
+        self._first_token.labels(model)
+        self._inter_token.labels(model)
+        self._tokens.labels(model, "prompt")
+        self._tokens.labels(model, "completion")
 
     def _model(self, name: str) -> str:
         return name if name in self._models else names.OTHER_MODEL
