@@ -47,7 +47,10 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True):
     last_step_ns: int
     """Duration of the latest step."""
     idle_ns: int
-    """Time since the latest step ended or an idle engine got work; with ``running`` above 0 a large value means a hang."""
+    """Time since the latest step ended or an idle engine got work.
+
+    With ``running`` above 0 a large value means a hang.
+    """
 
 
 class Tokenizer(Protocol):

@@ -75,11 +75,12 @@ class Link:
                 assert_never(message)
 
     def _closed(self) -> None:
-        for future in (self._welcome, *self._stats.values()):
-            if not future.done():
-                future.set_exception(LinkLost)
-        # Nobody may be waiting for the welcome; the loss itself is told by `lost`.
-        self._welcome.exception()
+        for answer in self._stats.values():
+            if not answer.done():
+                answer.set_exception(LinkLost)
+        if not self._welcome.done():
+            self._welcome.set_exception(LinkLost)
+            self._welcome.exception()  # nobody may be waiting for it; `lost` tells the loss
         self.lost.set()
         self._on_lost(self)
 

@@ -193,7 +193,7 @@ class StepLoop:
             _log.error("request %d refused: a second time, or of no worker", message.request)
             return
         params = message.params
-        seed = random.getrandbits(62) if params.seed is None else params.seed  # noqa: S311
+        seed = random.getrandbits(62) if params.seed is None else params.seed
         request = Request((worker, message.request), message.prompt, params, seed)
         worker.requests[message.request] = request
         try:

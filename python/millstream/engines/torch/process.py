@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         directory = RuntimeDirectory(given.runtime_directory)
         directory.prepare()
     except ConfigError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - for whoever started it
+        print(error, file=sys.stderr)
         return 2
     lock = take_lock(directory.lock)
     if lock is None:
@@ -177,9 +177,10 @@ class _Stepping:
 
     def run(self) -> None:
         try:
-            self._step_loop, welcome = self._load(self._options)
+            loaded = self._load(self._options)
+            self._step_loop, welcome = loaded
             _log.info("model %s loaded", welcome.model)
-            self._tell(lambda: self._server.loaded.set_result((self._step_loop, welcome)))
+            self._tell(lambda: self._server.loaded.set_result(loaded))
             self._step_loop.run()
         except Exception:
             _log.exception("the engine cannot go on")
