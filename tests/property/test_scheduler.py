@@ -61,11 +61,11 @@ def play(driver: Driver, script: list[Arrival]) -> tuple[list[Request], set[int]
             if arrival.turn == turn and len(arrival.prompt) < driver.scheduler.max_length:
                 params = {"max_tokens": arrival.max_tokens, "n": arrival.n}
                 requests[key] = driver.add(key, arrival.prompt, seed=key, **params)
-            if arrival.abort_after is not None and arrival.turn + arrival.abort_after == turn:
-                if key in requests and not requests[key].finished:
-                    driver.scheduler.abort(requests[key])
-                    driver.check()
-                    aborted.add(key)
+            due = arrival.abort_after is not None and arrival.turn + arrival.abort_after == turn
+            if due and key in requests and not requests[key].finished:
+                driver.scheduler.abort(requests[key])
+                driver.check()
+                aborted.add(key)
         step = driver.step()
         if step:
             computed = sum(len(row.tokens) or 1 for row in step.batch.rows)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 if TYPE_CHECKING:
-    from millstream._core import Log
+    from millstream._core import Log, RingConsumer
     from millstream.types import SamplingParams
 
 
@@ -47,7 +47,10 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True):
     last_step_ns: int
     """Duration of the latest step."""
     idle_ns: int
-    """Time since the latest step ended; with ``running`` above 0 a large value means a hang."""
+    """Time since the latest step ended or an idle engine got work.
+
+    With ``running`` above 0 a large value means a hang.
+    """
 
 
 class Tokenizer(Protocol):
@@ -66,6 +69,30 @@ class Tokenizer(Protocol):
         """Token ids of a conversation under the model's chat template."""
         ...
 
+
+class Hub(Protocol):
+    """The worker's end of one ring: delivers its records into logs."""
+
+    def attach(self, request: int, log: Log) -> None:
+        """Append the records of ``request`` to ``log`` from now on."""
+        ...
+
+    def detach(self, request: int) -> None:
+        """Drop the records of ``request`` from now on."""
+        ...
+
+    def drain(self) -> None:
+        """Deliver at once what is in the ring."""
+        ...
+
+    def close(self) -> None:
+        """Stop watching the ring."""
+        ...
+
+
+HubFactory = Callable[["RingConsumer", Callable[[int], None]], Hub]
+"""Makes a hub on the running loop; the callable is told of each request whose last record (USAGE
+or ERROR) has been delivered."""
 
 EndCallback = Callable[[EngineEnd], None]
 

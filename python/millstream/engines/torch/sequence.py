@@ -23,6 +23,7 @@ class Request:
     """What a worker asked for: ``params.n`` sequences over one prompt."""
 
     key: Hashable
+    """Names the request to whoever added it."""
     prompt: list[int]
     params: SamplingParams
     seed: int
