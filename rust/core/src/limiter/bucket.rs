@@ -48,8 +48,13 @@ impl Bucket {
         Self::time_to_gain(rate, rate.capacity() - self.level)
     }
 
-    /// The same requests under another rate, never more than fit.
+    /// The same requests under another rate, never more than fit; a full bucket stays full, so
+    /// that it makes no difference whether an idle key was forgotten in between.
     pub(crate) fn adopt(&mut self, old: &RequestRate, new: &RequestRate) {
+        if self.is_full(old) {
+            *self = Self::full(new);
+            return;
+        }
         let (from, to) = (u128::from(old.period_ns()), u128::from(new.period_ns()));
         let level = self.level / from * to + self.level % from * to / from;
         self.level = level.min(new.capacity());

@@ -125,7 +125,7 @@ pub struct Refusal {
 
 impl Refusal {
     /// The refusal that stands for both: what waiting cannot cure before what it can, the longer
-    /// wait before the shorter, and always long enough for either.
+    /// wait before the shorter, the first scope before the next, and long enough for either.
     pub(crate) fn worse(self, other: Self) -> Self {
         let wait_ns = self.wait_ns.max(other.wait_ns);
         let mut worse = if other.severity() > self.severity() {
@@ -137,12 +137,11 @@ impl Refusal {
         worse
     }
 
-    fn severity(&self) -> (bool, bool, u64) {
-        (
-            self.permanent,
-            self.dimension == Dimension::Concurrency,
-            self.wait_ns,
-        )
+    /// Nobody knows how long leases stay, so their wait, which came from elsewhere, does not count.
+    fn severity(&self) -> (bool, bool, u64, usize) {
+        let leases = self.dimension == Dimension::Concurrency;
+        let wait_ns = if leases { 0 } else { self.wait_ns };
+        (self.permanent, leases, wait_ns, usize::MAX - self.scope)
     }
 }
 
@@ -172,9 +171,15 @@ pub struct Meter {
 
 impl Meter {
     fn tighter(self, other: Self) -> Self {
-        let other_first = (other.remaining, u64::MAX - other.reset_ns)
-            < (self.remaining, u64::MAX - self.reset_ns);
-        if other_first { other } else { self }
+        if other.slack() < self.slack() {
+            other
+        } else {
+            self
+        }
+    }
+
+    fn slack(&self) -> (u64, u64, usize) {
+        (self.remaining, u64::MAX - self.reset_ns, self.scope)
     }
 }
 
