@@ -133,7 +133,7 @@ class Delivery:
             return
         try:
             suspended = self._send_due()
-        except Exception as error:  # noqa: BLE001 - it belongs to the request's task
+        except Exception as error:
             self._resume.set_exception(error)
             return
         if suspended is not None or self._over:
@@ -214,6 +214,4 @@ class DeliverySweep:
 
     def _quiet(self, delivery: Delivery, now_ns: int) -> bool:
         interval = self._keep_alive_ns
-        return (
-            interval is not None and delivery.comments and now_ns - delivery.sent_ns >= interval
-        )
+        return interval is not None and delivery.comments and now_ns - delivery.sent_ns >= interval

@@ -49,7 +49,9 @@ class StreamResponse(Response):
         self._reader = reader
         self._sweep = sweep
         self._clock = clock
-        self.init_headers({"cache-control": "no-cache", "x-accel-buffering": "no", **(headers or {})})
+        self.init_headers(
+            {"cache-control": "no-cache", "x-accel-buffering": "no", **(headers or {})}
+        )
         # Attached here and not in the call: between the two the stream has an owner already.
         stream.attach()
 

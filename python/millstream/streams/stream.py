@@ -14,8 +14,9 @@ from millstream.streams.lifecycle import Lifecycle, State
 from millstream.types import Kind, Outcome, Usage
 
 if TYPE_CHECKING:
-    from millstream._core import Log
     from millstream.admission import Lease
+
+    from millstream._core import Log
     from millstream.engines.base import Engine
     from millstream.types import SamplingParams
 
