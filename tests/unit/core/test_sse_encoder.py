@@ -82,7 +82,7 @@ def test_ndjson_is_one_object_a_line_and_no_done_marker(dialect: str, expected: 
 def test_role_comes_once_for_each_choice() -> None:
     records = [
         (1, 0, Kind.TOKEN, 0, 1, "a"),
-        (2, 0, Kind.FINISH, 200, 0, "stop"),
+        (2, 0, Kind.FINISH, 64, 0, "stop"),
         (3, 0, Kind.TOKEN, 0, 1, "b"),
         (4, 0, Kind.TOKEN, 65535, 1, "c"),
         (5, 0, Kind.FINISH, 65535, 0, "stop"),

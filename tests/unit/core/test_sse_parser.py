@@ -70,6 +70,7 @@ ENDINGS = {
     "whole events": (b"data: a\n\n", False),
     "nothing": (b"", False),
     "a mark": (b"\xef\xbb\xbf", False),
+    "a part of a mark": (b"\xef\xbb", False),
     "a part of a mark and more": (b"\xef\xbbx", True),
     "no blank line": (b"data: a\n\ndata: b\n", True),
     "an unknown field": (b"x\n", True),
@@ -160,6 +161,12 @@ def test_an_event_beyond_the_limit_poisons_the_parser(stream: bytes) -> None:
 def test_many_events_and_comments_within_the_limit_pass() -> None:
     parser = SseParser(max_event_bytes=9)
     assert parser.feed(b":comment\ndata: abc\n:comment\n\n" * 50) == [message("abc")] * 50
+
+
+def test_a_mark_does_not_count_towards_the_limit() -> None:
+    parser = SseParser(max_event_bytes=7)
+    assert bytewise(parser, b"\xef\xbb\xbfdata: a\n\n") == [message("a")]
+    assert bytewise(SseParser(max_event_bytes=1), b"\xef\xbb\xbfx\n\n") == []
 
 
 def test_events_before_the_limit_was_passed_are_given_out_first() -> None:
