@@ -110,9 +110,6 @@ class _NoLease:
     def settle(self, _actual: int) -> bool:
         return True
 
-    def cancel(self, _emitted: int) -> bool:
-        return True
-
 
 def _millstream_app() -> FastAPI:
     requests = itertools.count(1)

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from millstream.api import chat, completions, errors, health, models
 from millstream.api.services import ServedModel, Services
-from millstream.config import Settings, TorchEngineSettings
+from millstream.config import LimitSettings, Settings, TorchEngineSettings
 from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
@@ -94,6 +94,20 @@ def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, Serv
         name: ServedModel(name, engines[model.routes[0].engine], model, created)
         for name, model in settings.models.items()
     }
+
+
+def _limiter(settings: Settings) -> MemoryLimiter:
+    models = {name: _limits(model.limits) for name, model in settings.models.items()}
+    return MemoryLimiter(_limits(settings.limits), models, clock=monotonic_ns)
+
+
+def _limits(settings: LimitSettings) -> Limits:
+    requests, tokens = settings.requests, settings.tokens
+    return Limits(
+        requests=requests and RequestRate(requests.per_second, requests.capacity),
+        tokens=tokens and TokenWindow(tokens.limit, tokens.window_ms),
+        concurrency=settings.concurrency,
+    )
 
 
 def _orchestrator(

@@ -82,7 +82,7 @@ class Stream:
             self._engine.submit(self.request, prompt, params, self.log, self._engine_ended)
         except BaseException:
             self.lifecycle.move(State.CLOSED)
-            self.lease.cancel(0)
+            self.lease.settle(0)
             self._on_closed(self)
             raise
         self.lifecycle.move(State.HANDSHAKING)

@@ -101,7 +101,7 @@ def test_burst_is_one_second_of_requests_unless_set() -> None:
     limits = load_settings(environ={"MILLSTREAM__LIMITS__REQUESTS__PER_SECOND": "5"}).limits
 
     assert limits.requests is not None
-    assert limits.requests.burst == 5
+    assert limits.requests.capacity == 5
 
 
 def test_all_problems_are_told_at_once_each_with_origin_key_and_limit(tmp_path: Path) -> None:
