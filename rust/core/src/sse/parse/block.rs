@@ -57,7 +57,7 @@ impl Block {
         &self.last_event_id
     }
 
-    pub(super) const fn retry_ms(&self) -> Option<u64> {
+    pub(super) const fn reconnection_ms(&self) -> Option<u64> {
         self.reconnection_ms
     }
 

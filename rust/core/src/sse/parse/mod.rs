@@ -87,7 +87,7 @@ impl Parser {
     /// The latest reconnection time of the stream, in milliseconds.
     #[must_use]
     pub const fn retry_ms(&self) -> Option<u64> {
-        self.block.retry_ms()
+        self.block.reconnection_ms()
     }
 
     const fn check(&self) -> Result<(), EventTooLarge> {
