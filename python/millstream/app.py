@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from time import monotonic_ns, time_ns
 
 from fastapi import FastAPI
@@ -15,9 +16,9 @@ from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
 from millstream.middleware.request_id import RequestIdMiddleware
-from millstream.streams.delivery import DeliverySweep
+from millstream.streams.deliveries import Deliveries
 from millstream.streams.drain import Drain
-from millstream.streams.hub import Hub
+from millstream.streams.hub import Hub, Wakeups
 from millstream.streams.orchestrator import Orchestrator
 from millstream.streams.registry import StreamRegistry
 from millstream.streams.timers import StreamTimers, Sweeper
@@ -50,15 +51,18 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     metrics = Metrics(settings.models)
     registry = StreamRegistry()
     drain = Drain(registry, seconds=settings.server.drain_seconds, clock=monotonic_ns)
-    sweep = DeliverySweep(
+    wakeups = Wakeups()
+    stack.callback(wakeups.close)
+    deliveries = Deliveries(
+        wakeups.notifier,
         keep_alive_ns=int(settings.streams.keep_alive_seconds * 1e9),
         blocked_send_ns=int(settings.streams.blocked_send_seconds * 1e9),
     )
-    engines = {name: _engine(name, engine) for name, engine in settings.engines.items()}
+    engines = {name: _engine(name, engine, wakeups) for name, engine in settings.engines.items()}
     for engine in engines.values():
         stack.push_async_callback(engine.close)
         await engine.start()
-    sweeper = Sweeper([StreamTimers(registry), sweep, drain], clock=monotonic_ns)
+    sweeper = Sweeper([StreamTimers(registry), deliveries, drain], clock=monotonic_ns)
     stack.callback(sweeper.close)
     sweeper.start()
     drain.install()
@@ -68,7 +72,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         engines=engines,
         orchestrator=_orchestrator(settings, registry, drain, metrics),
         registry=registry,
-        sweep=sweep,
+        deliveries=deliveries,
         drain=drain,
         metrics=metrics,
         clock=monotonic_ns,
@@ -76,7 +80,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     )
 
 
-def _engine(name: str, settings: TorchEngineSettings) -> Engine:
+def _engine(name: str, settings: TorchEngineSettings, wakeups: Wakeups) -> Engine:
     options = EngineOptions(
         model=settings.model,
         dtype=settings.dtype,
@@ -85,7 +89,7 @@ def _engine(name: str, settings: TorchEngineSettings) -> Engine:
         max_batch=settings.max_batch,
         kv_tokens=settings.kv_tokens,
     )
-    return TorchEngine(name, options, hub=Hub)
+    return TorchEngine(name, options, hub=partial(Hub, wakeups=wakeups))
 
 
 def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, ServedModel]:

@@ -62,7 +62,7 @@ async def answer(
         return StreamResponse(
             opened,
             Reader(opened.log, encoder),
-            sweep=services.sweep,
+            deliveries=services.deliveries,
             media_type=framing.media_type,
             headers=limit_headers(opened.lease),
             clock=services.clock,
