@@ -1,6 +1,6 @@
 """The Rust token path; proved against the built module by stubtest."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Self, final
 
 from typing_extensions import Buffer
@@ -8,6 +8,60 @@ from typing_extensions import Buffer
 # --- attention ---------------------------------------------------------------------------------
 
 # --- detokenizer -------------------------------------------------------------------------------
+
+@final
+class Vocabulary:
+    """The bytes of every token id, shared by all that decode with it."""
+
+    def __new__(cls, tokens: list[bytes], skip: Iterable[int] | None = None) -> Self:
+        """Tokens in the order of their ids; ids in ``skip`` produce no text.
+
+        Raises ValueError if ``skip`` names an id beyond the tokens.
+        """
+
+    def __len__(self) -> int: ...
+
+@final
+class Detokenizer:
+    """One choice's ids on their way to text: whole UTF-8 scalars, nothing of a stop string."""
+
+    def __new__(cls, vocabulary: Vocabulary, stop: list[str] = []) -> Self:
+        """A text that ends before the first of the stop strings; ValueError if one is empty."""
+
+    def push(self, token: int) -> str:
+        """The text that one more id makes certain; ValueError for an unknown id."""
+
+    def finish(self) -> str:
+        """What was held back; an incomplete character becomes U+FFFD."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string has been found; nothing more is shown then."""
+
+@final
+class Emitter:
+    """The engine's way out: the ids of one step in, records in the workers' rings out."""
+
+    def __new__(cls, vocabulary: Vocabulary) -> Self: ...
+    def open(self, ring: RingProducer, stream: int, choice: int, stop: list[str]) -> int:
+        """Open a slot for one choice of a stream; ValueError if a stop string is empty."""
+
+    def step(self, slots: list[int], ids: list[int], time_ns: int) -> list[int]:
+        """Take one id for each slot named; returns the slots that reached a stop string.
+
+        Tokens whose text is held back are counted by the next record. A slot may be named again
+        for its next id; ids after its stop string are ignored. ``time_ns`` is Unix time. Raises
+        ValueError for an unknown slot or id before anything is written.
+        """
+
+    def finish(self, slot: int, reason: str, time_ns: int) -> None:
+        """Show what was held back, write the finish record and close the slot.
+
+        Tokens that made no text are counted by the finish record. ValueError if it is not open.
+        """
+
+    def close(self, slot: int) -> None:
+        """Close a slot without a record; ValueError if it is not open."""
 
 # --- hub ---------------------------------------------------------------------------------------
 

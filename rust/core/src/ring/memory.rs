@@ -224,7 +224,8 @@ fn check_seals(_descriptor: &OwnedFd) -> Result<(), RingError> {
     Ok(())
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 
