@@ -51,7 +51,7 @@ class ChatTemplate:
 class _GenerationBlock(Extension):
     """``{% generation %}``: marks the assistant's part for training; here only its body counts."""
 
-    tags = frozenset({"generation"})
+    tags: set[str] = {"generation"}  # noqa: RUF012 - as Jinja declares it
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
         next(parser.stream)

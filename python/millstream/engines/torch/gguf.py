@@ -52,8 +52,9 @@ class GgufFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
+            # Copy on write: nothing is ever written, but torch warns about read-only memory.
             with path.open("rb") as file:
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot map {path}: {error}") from error
         try:

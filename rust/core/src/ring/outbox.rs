@@ -125,3 +125,147 @@ impl Outbox {
         error
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+#[allow(unsafe_code)]
+mod tests {
+    use std::os::fd::{BorrowedFd, RawFd};
+
+    use super::*;
+    use crate::ring::Consumer;
+
+    fn copy(descriptor: RawFd) -> OwnedFd {
+        // SAFETY: the consumer that owns it outlives the call.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        borrowed.try_clone_to_owned().unwrap()
+    }
+
+    fn ends() -> (Outbox, Consumer) {
+        let consumer = Consumer::create(4096).unwrap();
+        let outbox = Outbox::open(copy(consumer.memory_fd()), copy(consumer.notify_fd())).unwrap();
+        (outbox, consumer)
+    }
+
+    fn record(stream: u64, kind: Kind, choice: u16, text: &str) -> RingRecord<'_> {
+        RingRecord {
+            stream,
+            time_ns: 5,
+            kind,
+            choice,
+            token_count: 1,
+            text,
+        }
+    }
+
+    type Shown = Vec<(u64, Kind, u16, u32, String)>;
+
+    fn drained(consumer: &mut Consumer) -> Shown {
+        let mut shown = Vec::new();
+        let show = |got: RingRecord<'_>| {
+            shown.push((
+                got.stream,
+                got.kind,
+                got.choice,
+                got.token_count,
+                got.text.to_owned(),
+            ));
+        };
+        consumer.drain(show).unwrap();
+        shown
+    }
+
+    fn fill(outbox: &mut Outbox) {
+        while outbox.pending() == 0 {
+            outbox.write(&record(0, Kind::Token, 0, "")).unwrap();
+        }
+        outbox.discard(0);
+    }
+
+    #[test]
+    fn waiting_token_text_merges_per_choice_and_keeps_the_last_words_last() {
+        let (mut outbox, mut consumer) = ends();
+        fill(&mut outbox);
+        for (kind, choice, text) in [
+            (Kind::Token, 0, "a"),
+            (Kind::Token, 1, "x"),
+            (Kind::Token, 0, "b"),
+            (Kind::Finish, 0, "stop"),
+            (Kind::Token, 1, "y"),
+            (Kind::Finish, 1, "stop"),
+            (Kind::Usage, 0, "{}"),
+        ] {
+            outbox.write(&record(7, kind, choice, text)).unwrap();
+        }
+        assert_eq!(outbox.flush().unwrap(), 5);
+        drained(&mut consumer);
+        assert_eq!(outbox.flush().unwrap(), 0);
+        let expected = [
+            (7, Kind::Token, 0, 2, "ab".to_owned()),
+            (7, Kind::Token, 1, 2, "xy".to_owned()),
+            (7, Kind::Finish, 0, 1, "stop".to_owned()),
+            (7, Kind::Finish, 1, 1, "stop".to_owned()),
+            (7, Kind::Usage, 0, 1, "{}".to_owned()),
+        ];
+        assert_eq!(drained(&mut consumer), expected);
+    }
+
+    #[test]
+    fn token_text_of_any_length_is_split_between_characters() {
+        let (mut outbox, mut consumer) = ends();
+        let text = "é漢🦀".repeat(1000);
+        outbox.write(&record(1, Kind::Token, 0, &text)).unwrap();
+        let (mut shown, mut count) = (String::new(), 0);
+        while shown.len() < text.len() {
+            outbox.flush().unwrap();
+            for (_, _, _, tokens, part) in drained(&mut consumer) {
+                assert!(part.len() <= 1024);
+                shown.push_str(&part);
+                count += tokens;
+            }
+        }
+        assert_eq!((shown, count), (text, 1));
+    }
+
+    #[test]
+    fn other_records_beyond_the_limit_are_refused() {
+        let (mut outbox, _consumer) = ends();
+        let text = "x".repeat(1025);
+        let error = outbox.write(&record(1, Kind::Error, 0, &text)).unwrap_err();
+        assert!(matches!(
+            error,
+            RingError::TooLong {
+                bytes: 1025,
+                limit: 1024
+            }
+        ));
+    }
+
+    #[test]
+    fn a_discarded_stream_leaves_the_others_in_order_and_growing() {
+        let (mut outbox, mut consumer) = ends();
+        fill(&mut outbox);
+        for (stream, text) in [(1, "a"), (2, "x"), (3, "p"), (2, "y"), (1, "b")] {
+            outbox.write(&record(stream, Kind::Token, 0, text)).unwrap();
+        }
+        outbox.discard(2);
+        outbox.write(&record(3, Kind::Token, 0, "q")).unwrap();
+        outbox.flush().unwrap();
+        drained(&mut consumer);
+        outbox.flush().unwrap();
+        let texts: Vec<_> = drained(&mut consumer)
+            .into_iter()
+            .map(|shown| shown.4)
+            .collect();
+        assert_eq!(texts, ["ab", "pq"]);
+    }
+
+    #[test]
+    fn a_used_ring_takes_no_second_producer() {
+        let (mut outbox, consumer) = ends();
+        outbox.write(&record(1, Kind::Token, 0, "a")).unwrap();
+        outbox.flush().unwrap();
+        let second = Outbox::open(copy(consumer.memory_fd()), copy(consumer.notify_fd()));
+        assert!(matches!(second, Err(RingError::Corrupt(Corruption::Head))));
+    }
+}
