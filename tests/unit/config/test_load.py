@@ -68,13 +68,18 @@ def test_millstream_toml_in_the_working_directory_is_found(tmp_path: Path) -> No
 
 
 def test_without_models_every_engine_serves_its_model_under_its_own_name(tmp_path: Path) -> None:
-    path = write(tmp_path, '[engines.a]\nmodel = "/models/Big-7B.gguf"\n[engines.b]\nthreads = 1')
+    path = write(
+        tmp_path,
+        '[engines.a]\nmodel = "/models/Big-7B.gguf"\n[engines.b]\nthreads = 1\n[engines.c]',
+    )
+    environ = {"MILLSTREAM__ENGINES__C__MODEL": "/models/Small-3.1/"}
 
-    models = load_settings(path, environ={}).models
+    models = load_settings(path, environ=environ).models
 
     assert {name: model.routes[0].engine for name, model in models.items()} == {
         "Big-7B": "a",
         DEMO_MODEL: "b",
+        "Small-3.1": "c",
     }
 
 
