@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from functools import partial
 from time import monotonic_ns, time_ns
 
 from fastapi import FastAPI
 
+from millstream._core import RingConsumer
+from millstream.admission import Limits, MemoryLimiter, RequestRate, TokenWindow
 from millstream.api import chat, completions, errors, health, models
 from millstream.api.services import ServedModel, Services
 from millstream.config import LimitSettings, Settings, TorchEngineSettings
@@ -81,15 +83,18 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
 
 
 def _engine(name: str, settings: TorchEngineSettings, wakeups: Wakeups) -> Engine:
+    def hub(ring: RingConsumer, on_ended: Callable[[int], None]) -> Hub:
+        return Hub(ring, wakeups, on_ended=on_ended, on_failed=on_ended)
+
     options = EngineOptions(
         model=settings.model,
-        dtype=settings.dtype,
+        dtype="bfloat16" if settings.dtype == "auto" else settings.dtype,
         device=settings.device,
-        threads=settings.threads,
+        threads=settings.threads or os.cpu_count() or 1,
         max_batch=settings.max_batch,
         kv_tokens=settings.kv_tokens,
     )
-    return TorchEngine(name, options, hub=partial(Hub, wakeups=wakeups))
+    return TorchEngine(name, options, hub=hub)
 
 
 def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, ServedModel]:

@@ -90,7 +90,6 @@ def load(options: EngineOptions) -> tuple[StepLoop, Welcome]:
         dtype=options.dtype,
         threads=options.threads,
     )
-    runner.warm_up()
     tokenizer = Tokenizer.load(model.path)
     tokens = tokenizer.vocabulary_bytes()
     pool = PagePool(runner.num_pages, runner.page_size)
