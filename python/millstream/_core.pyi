@@ -1,13 +1,98 @@
 """The Rust token path; proved against the built module by stubtest."""
 
-from collections.abc import Sequence
-from typing import Literal, final
+from collections.abc import Iterable, Sequence
+from typing import Literal, Self, final
+
+from typing_extensions import Buffer
 
 # --- attention ---------------------------------------------------------------------------------
 
 # --- detokenizer -------------------------------------------------------------------------------
 
+@final
+class Vocabulary:
+    """The bytes of every token id, shared by all that decode with it."""
+
+    def __new__(cls, tokens: list[bytes], skip: Iterable[int] | None = None) -> Self:
+        """Tokens in the order of their ids; ids in ``skip`` produce no text.
+
+        Raises ValueError if ``skip`` names an id beyond the tokens.
+        """
+
+    def __len__(self) -> int: ...
+
+@final
+class Detokenizer:
+    """One choice's ids on their way to text: whole UTF-8 scalars, nothing of a stop string."""
+
+    def __new__(cls, vocabulary: Vocabulary, stop: list[str] = []) -> Self:
+        """A text that ends before the first of the stop strings; ValueError if one is empty."""
+
+    def push(self, token: int) -> str:
+        """The text that one more id makes certain; ValueError for an unknown id."""
+
+    def finish(self) -> str:
+        """What was held back; an incomplete character becomes U+FFFD."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string has been found; nothing more is shown then."""
+
+@final
+class Emitter:
+    """The engine's way out: the ids of one step in, records in the workers' rings out."""
+
+    def __new__(cls, vocabulary: Vocabulary) -> Self: ...
+    def open(self, ring: RingProducer, stream: int, choice: int, stop: list[str]) -> int:
+        """Open a slot for one choice of a stream; ValueError if a stop string is empty."""
+
+    def step(self, slots: list[int], ids: list[int], time_ns: int) -> list[int]:
+        """Take one id for each slot named; returns the slots that reached a stop string.
+
+        Tokens whose text is held back are counted by the next record. A slot may be named again
+        for its next id; ids after its stop string are ignored. ``time_ns`` is Unix time. Raises
+        ValueError for an unknown slot or id before anything is written.
+        """
+
+    def finish(self, slot: int, reason: str, time_ns: int) -> None:
+        """Show what was held back, write the finish record and close the slot.
+
+        Tokens that made no text are counted by the finish record. ValueError if it is not open.
+        """
+
+    def close(self, slot: int) -> None:
+        """Close a slot without a record; ValueError if it is not open."""
+
 # --- hub ---------------------------------------------------------------------------------------
+
+@final
+class Hub:
+    """The worker's end of one ring: brings its records to the logs of their requests."""
+
+    def __new__(cls, ring: RingConsumer, notifier: Notifier | None = None) -> Self:
+        """Drain ``ring`` on the loop of ``notifier``."""
+
+    def attach(self, request: int, log: Log) -> None:
+        """Send the request's records to ``log``. Raises ValueError if it is attached already."""
+
+    def detach(self, request: int) -> None:
+        """Forget the request; records that still come are dropped and counted. Idempotent."""
+
+    def drain(self) -> tuple[list[object], list[int]]:
+        """Take everything due: (waiters to wake on this loop, requests whose engine part ended).
+
+        Waiters of other loops, and all of them without a notifier, go through their own notifier.
+        Raises ConnectionError, for good, once the engine has broken the ring's protocol; what came
+        before is in the logs and its waiters have been handed to their notifiers.
+        """
+
+    @property
+    def dropped(self) -> int:
+        """Records that no log took: unknown request, or the log was closed."""
+
+    @property
+    def attached(self) -> int:
+        """Requests attached at the moment."""
 
 # --- limiter -----------------------------------------------------------------------------------
 
@@ -154,6 +239,303 @@ class Limiter:
 
 # --- log ---------------------------------------------------------------------------------------
 
+INTER_TOKEN_BOUNDS_NS: tuple[int, ...]
+"""Upper bounds of `Log.inter_token_counts`; one more bucket takes the rest."""
+
+@final
+class Log:
+    """The bounded record store of one stream; safe to use from any thread."""
+
+    def __new__(
+        cls,
+        *,
+        max_bytes: int = 1048576,
+        max_records: int = 65536,
+        integrity: bytes | None = None,
+    ) -> Self:
+        """Keep the newest records within ``max_bytes`` of text and ``max_records``.
+
+        With ``integrity``, the stream id, the text is checked by CRC-32 and Merkle leaves. Raises
+        ValueError for a bound below 1 or above 2^30.
+        """
+
+    def append(
+        self, kind: int, text: str, *, choice: int = 0, token_count: int = 0, time_ns: int
+    ) -> int:
+        """Append a record, wake parked readers through their notifiers, return the record's seq.
+
+        ``time_ns`` is wall time in unix nanoseconds. A record larger than ``max_bytes`` is dropped
+        at once: readers see a gap. Raises ValueError after `close` and for kind END.
+        """
+
+    def close(self, outcome: str, *, time_ns: int) -> bool:
+        """Write the terminal record, which is always kept; False if that has happened before."""
+
+    def text(self, choice: int = 0) -> str:
+        """All text of a choice. Raises ValueError if the beginning is no longer kept."""
+
+    def finish_reason(self, choice: int = 0) -> str | None:
+        """Text of the choice's FINISH record."""
+
+    def inter_token_counts(self) -> list[int]:
+        """Times between tokens of a choice by bucket of INTER_TOKEN_BOUNDS_NS, not cumulative.
+
+        Tokens that came in one record share its time evenly.
+        """
+
+    def crc_at(self, seq: int) -> int | None:
+        """CRC-32 of the text up to ``seq``; None without integrity or outside of what is kept."""
+
+    def checks(self) -> tuple[int, int, int, bytes] | None:
+        """(token records, bytes, crc, Merkle root) of the text so far; None without integrity."""
+
+    def leaves(self, after: int = 0) -> list[tuple[int, int, bytes]]:
+        """(index, last seq, digest) of the finished leaves that end after seq ``after``."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the terminal record was written."""
+
+    @property
+    def tail(self) -> int:
+        """The last seq written, 0 before the first."""
+
+    @property
+    def oldest(self) -> int:
+        """The smallest seq still kept, ``tail + 1`` if nothing is."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of text kept."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of memory that the log takes."""
+
+    @property
+    def waiting(self) -> int:
+        """Readers parked at the moment."""
+
+    @property
+    def token_count(self) -> int:
+        """Tokens of all token records, dropped ones included."""
+
+    @property
+    def first_token_ns(self) -> int | None:
+        """Wall time of the first token record."""
+
+    @property
+    def last_token_ns(self) -> int | None:
+        """Wall time of the last token record."""
+
+    @property
+    def inter_token_sum_ns(self) -> int:
+        """Sum of the times counted by `inter_token_counts`."""
+
+    @property
+    def usage(self) -> str | None:
+        """Text of the USAGE record, JSON."""
+
+    @property
+    def error(self) -> str | None:
+        """Text of the ERROR record, JSON."""
+
+    @property
+    def outcome(self) -> str | None:
+        """Text of the terminal record."""
+
+@final
+class Reader:
+    """One client connection that follows a log."""
+
+    def __new__(cls, log: Log, encoder: Encoder, *, after: int = 0) -> Self:
+        """Read on after seq ``after``, with a copy of the encoder (its `resumed` copy if not 0).
+
+        Raises ValueError if ``after`` is ahead of the tail.
+        """
+
+    def take(self, max_bytes: int = 65536) -> bytes:
+        """Frames of the due records; ends with the frame that reaches ``max_bytes``.
+
+        Empty if nothing is due, if the due records have no frames in this dialect, or if `gap` is
+        set.
+        """
+
+    def park(self, waiter: object, notifier: Notifier) -> bool:
+        """Leave a waiter for the next record; False, and nothing is left, if something is due.
+
+        The waiter is handed out once, by the `Hub` or the notifier of its loop; a second call
+        replaces it. False also at the end of the stream and at a gap.
+        """
+
+    def unpark(self) -> None:
+        """Take the waiter back, if there is one; it may be on its way out already."""
+
+    def skip_gap(self) -> bool:
+        """Go on at the oldest record of `gap`; False if there is none."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the terminal record has been given out, here or to the client before."""
+
+    @property
+    def cursor(self) -> int:
+        """The last seq given out."""
+
+    @property
+    def gap(self) -> tuple[int, int] | None:
+        """(oldest, latest) after an overrun: everything after `cursor` and before oldest is lost."""
+
+@final
+class Notifier:
+    """Wakes the waiters of one event loop from any thread; one per loop."""
+
+    def __new__(cls) -> Self:
+        """Raises OSError if the system has no descriptor to give."""
+
+    def fileno(self) -> int:
+        """Descriptor that becomes readable when waiters are ready; many collapse into one."""
+
+    def ready(self) -> list[object]:
+        """Silence the descriptor and take the waiters to wake."""
+
 # --- ring --------------------------------------------------------------------------------------
 
+@final
+class RingConsumer:
+    """The worker's end of a ring; releases memory and descriptors when it is collected."""
+
+    @staticmethod
+    def create(capacity: int = 8388608) -> RingConsumer:
+        """Make a ring of ``capacity`` bytes, a power of two from 4 KiB to 1 GiB.
+
+        Raises ValueError for another capacity, OSError when the system gives no memory.
+        """
+
+    def memory_fd(self) -> int:
+        """Descriptor of the memory, for the producer; stays owned by this object."""
+
+    def fileno(self) -> int:
+        """Descriptor that becomes readable when records are due."""
+
+    def notify_fd(self) -> int:
+        """Descriptor that wakes, for the producer; ``fileno()`` where eventfd exists."""
+
+    def drain(self) -> list[tuple[int, int, int, int, int, str]]:
+        """Clear the wake-up and take (stream, time_ns, kind, choice, token_count, text) records.
+
+        Raises ConnectionError, for good, once the producer has broken the protocol.
+        """
+
+@final
+class RingProducer:
+    """The engine's end of a ring; takes over both descriptors, also when it raises."""
+
+    def __new__(cls, memory_fd: int, event_fd: int) -> Self:
+        """Open the ring behind two descriptors of a RingConsumer.
+
+        Raises ConnectionError if they hold no fresh ring, OSError, ValueError.
+        """
+
+    def write(
+        self,
+        stream: int,
+        kind: int,
+        text: str,
+        *,
+        choice: int = 0,
+        token_count: int = 0,
+        time_ns: int,
+    ) -> None:
+        """Add a record, visible after a flush; never blocks.
+
+        On a full ring records wait, token text merged per (stream, choice). Token text of any
+        length is split; raises ValueError for another kind beyond 256 KiB. On a ring that the
+        consumer has corrupted the record is dropped and ``flush`` raises.
+        """
+
+    def flush(self) -> int:
+        """Show what was written and wake the consumer once; returns the records still waiting.
+
+        Raises ConnectionError, for good, once the consumer has broken the protocol.
+        """
+
+    def discard(self, stream: int) -> None:
+        """Drop what waits of a stream."""
+
+    @property
+    def pending(self) -> int:
+        """Records that wait for room."""
+
 # --- sse ---------------------------------------------------------------------------------------
+
+@final
+class Encoder:
+    """Turns records into frames; one per reader.
+
+    ``epoch`` asks for ``id: <epoch>-<seq>`` lines (SSE only). Raises ``ValueError`` on an unknown
+    dialect or framing, ``OverflowError`` on a number outside 64 bits without sign.
+    """
+
+    def __new__(
+        cls,
+        *,
+        dialect: str,
+        framing: str = "sse",
+        chunk_id: str,
+        model: str,
+        created: int,
+        include_usage: bool = False,
+        metadata: bool = False,
+        epoch: int | None = None,
+    ) -> Encoder: ...
+    def resumed(self) -> Encoder:
+        """A copy for a reader that joins later: chat deltas carry no role."""
+
+    def encode(self, records: Sequence[tuple[int, int, int, int, int, str]]) -> bytes:
+        """The frames of records ``(seq, time_ns, kind, choice, token_count, text)``.
+
+        Raises ``ValueError`` on an unknown kind and on text that is not Unicode (lone surrogates).
+        """
+
+@final
+class SseEvent:
+    """One dispatched event; ``retry`` in milliseconds."""
+
+    def __new__(cls, event: str, data: str, id: str = "", retry: int | None = None) -> SseEvent: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    @property
+    def event(self) -> str: ...
+    @property
+    def data(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def retry(self) -> int | None: ...
+
+class SseEventTooLarge(ValueError):
+    """An event is larger than its parser allows; the parser takes nothing more."""
+
+@final
+class SseParser:
+    """An incremental parser of one event stream.
+
+    ``max_event_bytes`` bounds the lines of one event; passing it raises ``SseEventTooLarge`` at
+    every call from then on, after the events before it have been given out.
+    """
+
+    def __new__(cls, *, max_event_bytes: int = 1048576) -> SseParser: ...
+    def feed(self, data: Buffer) -> list[SseEvent]:
+        """Takes the next bytes and gives the events that they complete."""
+
+    def finish(self) -> bool:
+        """Ends the stream and says whether an unfinished event was discarded.
+
+        The parser is then ready for the next connection of the same source.
+        """
+
+    @property
+    def last_event_id(self) -> str: ...
+    @property
+    def retry(self) -> int | None: ...

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 mod attention;
 mod detokenizer;
+mod emitter;
 mod hub;
 mod limiter;
 mod log;
@@ -14,6 +15,7 @@ mod sse;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     attention::register(module)?;
     detokenizer::register(module)?;
+    emitter::register(module)?;
     hub::register(module)?;
     limiter::register(module)?;
     log::register(module)?;

@@ -1,6 +1,4 @@
-//! Placeholder with the agreed interface.
-
-use crate::record::Record;
+//! What an encoder is told once.
 
 /// Whose shapes the frames have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,30 +33,10 @@ pub struct EncoderOptions {
     pub model: String,
     /// Unix seconds.
     pub created: u64,
-    /// Whether the usage record becomes a chunk.
+    /// Whether the usage record becomes a chunk; the native dialect always writes it.
     pub include_usage: bool,
     /// Whether each chunk carries the `stream` member of DESIGN §6.
     pub metadata: bool,
-    /// Epoch of `id: <epoch>-<seq>` lines; none are written without it.
+    /// Epoch of `id: <epoch>-<seq>` lines; none are written without it, and none in NDJSON.
     pub epoch: Option<u64>,
-}
-
-/// Turns records into frames; one per reader.
-#[derive(Clone, Debug)]
-pub struct Encoder {
-    options: EncoderOptions,
-}
-
-impl Encoder {
-    /// An encoder at the start of a stream.
-    #[must_use]
-    pub const fn new(options: EncoderOptions) -> Self {
-        Self { options }
-    }
-
-    /// Appends the frames of one record; the `End` record writes the terminal marker of the dialect.
-    pub fn encode(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        let _ = &self.options;
-        out.extend_from_slice(record.text.as_bytes());
-    }
 }
