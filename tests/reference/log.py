@@ -72,7 +72,11 @@ class Log:
     """Records in a deque; waiters are plain callables."""
 
     def __init__(
-        self, *, max_bytes: int = 1 << 20, max_records: int = 1 << 16, integrity: bytes | None = None
+        self,
+        *,
+        max_bytes: int = 1 << 20,
+        max_records: int = 1 << 16,
+        integrity: bytes | None = None,
     ) -> None:
         self.max_bytes = max_bytes
         self.max_records = max_records

@@ -73,7 +73,7 @@ class Hub:
         self._on_ended = on_ended
         self._on_failed = on_failed
         self._closed = False
-        self._loop.add_reader(self._descriptor, self._drain)
+        self._loop.add_reader(self._descriptor, self.drain)
 
     @property
     def dropped(self) -> int:
@@ -94,7 +94,7 @@ class Hub:
             self._closed = True
             self._loop.remove_reader(self._descriptor)
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
         try:
             waiters, ended = self._hub.drain()
         except OSError as error:

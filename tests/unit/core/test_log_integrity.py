@@ -63,7 +63,13 @@ def test_every_length_equals_the_twin(count: int) -> None:
 
 @pytest.mark.parametrize(
     "texts",
-    [["\n"], ["a\nb", "\r\n"], ["", "", ""], ["x" * 127, "y" * 128, "z" * 20_000], ["ü", "漢", "🦀"]],
+    [
+        ["\n"],
+        ["a\nb", "\r\n"],
+        ["", "", ""],
+        ["x" * 127, "y" * 128, "z" * 20_000],
+        ["ü", "漢", "🦀"],
+    ],
     ids=["newline", "newlines", "empty", "varint", "utf-8"],
 )
 def test_any_text_equals_the_twin(texts: list[str]) -> None:

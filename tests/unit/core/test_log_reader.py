@@ -76,7 +76,9 @@ def test_a_cursor_ahead_of_the_tail_is_refused() -> None:
         _core.Reader(filled("a", "b"), encoder(), after=3)
 
 
-def test_a_reader_at_the_end_of_a_closed_stream_is_finished_at_once() -> None:  # resumable-stream#44
+def test_a_reader_at_the_end_of_a_closed_stream_is_finished_at_once() -> (
+    None
+):  # resumable-stream#44
     log = filled("a")
     log.close("completed", time_ns=1)
     reader = _core.Reader(log, encoder(), after=2)

@@ -16,9 +16,7 @@ RECORDS = 3000
 def follow(log: _core.Log, seen: list[str]) -> None:
     """Read to the end as an event loop would; a lost wake shows as a timeout."""
     notifier = _core.Notifier()
-    encoder = _core.Encoder(
-        dialect="native", framing="ndjson", chunk_id="c", model="m", created=1
-    )
+    encoder = _core.Encoder(dialect="native", framing="ndjson", chunk_id="c", model="m", created=1)
     reader = _core.Reader(log, encoder)
     while not reader.finished:
         frames = reader.take()

@@ -7,11 +7,22 @@ shared memory first, then the wake-up descriptor).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import UnionType
+from typing import Generic, TypeVar
+
 import msgspec
 
 from millstream.types import SamplingParams
 
 PROTOCOL_VERSION = 1
+
+MAX_MESSAGE_BYTES = 32 << 20
+"""Room for a prompt of several million tokens; anything longer is no message of ours."""
+
+_LENGTH_BYTES = 4
+
+M = TypeVar("M")
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -71,8 +82,49 @@ class Stats(msgspec.Struct, frozen=True, tag="stats"):
     last_step_ns: int
     """Duration of the latest step."""
     idle_ns: int
-    """Time since the latest step ended; with ``running`` above 0 a large value means a hang."""
+    """Time since the latest step ended or an idle engine got work.
+
+    With ``running`` above 0 a large value means a hang.
+    """
 
 
 FromWorker = Hello | Submit | Abort | StatsRequest
 FromEngine = Welcome | Stats
+
+
+class ProtocolError(Exception):
+    """The peer sent something that no message can be read from."""
+
+
+def encode(message: FromWorker | FromEngine) -> bytes:
+    """One message behind its length."""
+    body = msgspec.msgpack.encode(message)
+    return len(body).to_bytes(_LENGTH_BYTES, "big") + body
+
+
+class MessageDecoder(Generic[M]):
+    """Cuts a byte stream into messages, whatever pieces it arrives in."""
+
+    def __init__(self, message_type: type[M] | UnionType) -> None:
+        self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(message_type)
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[M]:
+        """The messages that are complete now.
+
+        Raises `ProtocolError` for a length above `MAX_MESSAGE_BYTES` or another form.
+        """
+        self._buffer += data
+        while len(self._buffer) >= _LENGTH_BYTES:
+            length = int.from_bytes(self._buffer[:_LENGTH_BYTES], "big")
+            if length > MAX_MESSAGE_BYTES:
+                raise ProtocolError(f"a message of {length} bytes")
+            end = _LENGTH_BYTES + length
+            if len(self._buffer) < end:
+                return
+            body = bytes(self._buffer[_LENGTH_BYTES:end])
+            del self._buffer[:end]
+            try:
+                yield self._decoder.decode(body)
+            except msgspec.MsgspecError as error:
+                raise ProtocolError(str(error)) from error

@@ -12,7 +12,7 @@ use super::layout::{
     CAPACITY_WORD, HEAD_WORD, HEADER_WORDS, MAGIC, MAGIC_WORD, TAIL_WORD, VERSION, VERSION_WORD,
     WORD_BYTES, check_capacity,
 };
-use super::storage::Storage;
+use super::storage::{OBSERVE, PUBLISH, Storage, WORD};
 
 /// A shared mapping of a ring's memory; unmapped on drop.
 #[derive(Debug)]
@@ -113,27 +113,27 @@ impl Storage for Memory {
     }
 
     fn head(&self) -> u64 {
-        self.words()[HEAD_WORD].load(Ordering::Acquire)
+        self.words()[HEAD_WORD].load(OBSERVE)
     }
 
     fn set_head(&self, position: u64) {
-        self.words()[HEAD_WORD].store(position, Ordering::Release);
+        self.words()[HEAD_WORD].store(position, PUBLISH);
     }
 
     fn tail(&self) -> u64 {
-        self.words()[TAIL_WORD].load(Ordering::Acquire)
+        self.words()[TAIL_WORD].load(OBSERVE)
     }
 
     fn set_tail(&self, position: u64) {
-        self.words()[TAIL_WORD].store(position, Ordering::Release);
+        self.words()[TAIL_WORD].store(position, PUBLISH);
     }
 
     fn load(&self, position: u64) -> u64 {
-        self.word(position).load(Ordering::Relaxed)
+        self.word(position).load(WORD)
     }
 
     fn store(&self, position: u64, word: u64) {
-        self.word(position).store(word, Ordering::Relaxed);
+        self.word(position).store(word, WORD);
     }
 }
 

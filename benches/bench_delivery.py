@@ -1,0 +1,156 @@
+"""Delivery of many streams at once: server CPU per token, and how late tokens arrive.
+
+    python -m benches.bench_delivery
+
+The server is pinned to one core, the client to the other. Tokens come from a timer in the server
+(in Millstream's case through a real ring), so that only delivery differs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benches.table import Table
+
+STREAMS, TOKENS, RATE = 400, 250, 50
+STAMP = re.compile(rb" (\d{8,}) ")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run of one app."""
+
+    cpu_us: float
+    p50_ms: float
+    p99_ms: float
+    tokens: int
+
+
+@contextlib.contextmanager
+def _server(app: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    environment = {
+        **os.environ,
+        "BENCH_APP": app,
+        "BENCH_STREAMS": str(STREAMS),
+        "BENCH_TOKENS": str(TOKENS),
+        "BENCH_RATE": str(RATE),
+    }
+    command = [
+        "taskset", "-c", "0", sys.executable, "-m", "granian", "--interface", "asgi",
+        "--loop", "uvloop", "--port", str(port), "--backpressure", "2048", "--no-log",
+        "benches.delivery_apps:app",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, env=environment)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _connect(port: int) -> socket.socket:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port))
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """User and system time of a process and its children."""
+    total = 0.0
+    with open(f"/proc/{pid}/task/{pid}/children") as children:
+        pids = [pid, *map(int, children.read().split())]
+    for one in pids:
+        with open(f"/proc/{one}/stat") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def _collect(sockets: list[socket.socket]) -> list[int]:
+    """Delays in nanoseconds of every token of every stream."""
+    selector = selectors.DefaultSelector()
+    for one in sockets:
+        one.setblocking(False)
+        selector.register(one, selectors.EVENT_READ)
+    delays: list[int] = []
+    left = len(sockets)
+    while left:
+        for key, _ in selector.select():
+            assert isinstance(key.fileobj, socket.socket)
+            data = key.fileobj.recv(65536)
+            now = time.monotonic_ns()
+            delays += [now - int(stamp) for stamp in STAMP.findall(data)]
+            if not data or data.endswith(b"0\r\n\r\n"):
+                selector.unregister(key.fileobj)
+                left -= 1
+    return delays
+
+
+def measure(app: str, port: int) -> Result:
+    """One run: all streams of one app from first to last token."""
+    with _server(app, port) as process:
+        body = b'{"model":"paced","messages":[],"stream":true}'
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        sockets = [_connect(port) for _ in range(STREAMS)]
+        for one in sockets:
+            one.sendall(head.encode() + body)
+        time.sleep(0.2)
+        before = _cpu_seconds(process.pid)
+        delays = _collect(sockets)
+        cpu = _cpu_seconds(process.pid) - before
+        for one in sockets:
+            one.close()
+    delays.sort()
+    return Result(
+        cpu_us=cpu * 1e6 / len(delays),
+        p50_ms=statistics.median(delays) / 1e6,
+        p99_ms=delays[len(delays) * 99 // 100] / 1e6,
+        tokens=len(delays),
+    )
+
+
+def main() -> None:
+    """Run both apps by turns and print the table."""
+    os.sched_setaffinity(0, {1})
+    runs: dict[str, list[Result]] = {"millstream": [], "plain": []}
+    for turn, app in enumerate(("millstream", "plain", "plain", "millstream")):
+        runs[app].append(measure(app, 18200 + turn))
+    table = Table(
+        "delivery",
+        f"{STREAMS} streams at {RATE} tokens/s, {TOKENS} tokens each; one Granian worker, uvloop",
+        ("server", "CPU µs/token", "ratio", "p50 delay ms", "p99 delay ms", "tokens"),
+    )
+    cpu = {app: statistics.mean(run.cpu_us for run in results) for app, results in runs.items()}
+    names = {
+        "millstream": "Millstream (ring, log, one take and send a wake-up)",
+        "plain": "StreamingResponse over asyncio.Queue, json.dumps",
+    }
+    for app, results in runs.items():
+        table.row(
+            names[app],
+            f"{cpu[app]:.1f}",
+            f"{cpu[app] / cpu['plain']:.2f}",
+            f"{statistics.mean(run.p50_ms for run in results):.1f}",
+            f"{statistics.mean(run.p99_ms for run in results):.1f}",
+            str(sum(run.tokens for run in results)),
+        )
+    table.write(packages=("granian", "fastapi", "starlette", "uvloop"))
+
+
+if __name__ == "__main__":
+    main()

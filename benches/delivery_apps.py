@@ -1,0 +1,214 @@
+"""The two servers of ``bench_delivery``: the same tokens at the same pace, delivered two ways.
+
+Both run under Granian with uvloop. A token's text is the monotonic time at which it was made, so
+that the client can tell its delay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import monotonic_ns, time_ns
+
+from fastapi import FastAPI, Request
+from millstream.streams.deliveries import Deliveries
+from millstream.streams.hub import Hub, Wakeups
+from starlette.responses import Response, StreamingResponse
+
+from millstream._core import Encoder, Log, Reader, RingConsumer, RingProducer
+from millstream.middleware.request_id import RequestIdMiddleware
+from millstream.streams.delivery import DeliverySweep
+from millstream.streams.response import StreamResponse
+from millstream.streams.stream import Deadlines, Stream
+from millstream.types import Kind, SamplingParams
+
+STREAMS = int(os.environ.get("BENCH_STREAMS", "400"))
+TOKENS = int(os.environ.get("BENCH_TOKENS", "250"))
+INTERVAL = 1 / float(os.environ.get("BENCH_RATE", "50"))
+
+
+class Pace:
+    """Calls ``step`` at the rate of the tokens once all streams are there, ``TOKENS`` times."""
+
+    def __init__(self, step: object, finish: object) -> None:
+        self._step, self._finish = step, finish
+        self._left = TOKENS
+        self._next = 0.0
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._next = loop.time() + 0.5
+        loop.call_at(self._next, self._tick)
+
+    def _tick(self) -> None:
+        assert callable(self._step)
+        assert callable(self._finish)
+        if self._left == 0:
+            self._finish()
+            return
+        self._left -= 1
+        self._step()
+        self._next += INTERVAL
+        asyncio.get_running_loop().call_at(self._next, self._tick)
+
+
+# --- Millstream: ring, hub, log, one take and one send a wake-up ---------------------------------
+
+
+class PacedEngine:
+    """An engine behind a real ring whose tokens come from a timer."""
+
+    name = "paced"
+    ready = True
+    model_info = None
+
+    def __init__(self, wakeups: Wakeups) -> None:
+        ring = RingConsumer.create()
+        memory, wake = os.dup(ring.memory_fd()), os.dup(ring.notify_fd())
+        self._producer = RingProducer(memory, wake)
+        self._callbacks: dict[int, object] = {}
+        self._hub = Hub(ring, wakeups, on_ended=self._ended, on_failed=_fail)
+        self._pace = Pace(self._step, self._finish)
+
+    def submit(
+        self, request: int, _prompt: list[int], _params: SamplingParams, log: Log, ended: object
+    ) -> None:
+        self._callbacks[request] = ended
+        self._hub.attach(request, log)
+        if len(self._callbacks) == STREAMS:
+            self._pace.start()
+
+    def abort(self, request: int) -> None:
+        self._hub.detach(request)
+
+    def _step(self) -> None:
+        now, text = time_ns(), f" {monotonic_ns()} "
+        for request in self._callbacks:
+            self._producer.write(request, Kind.TOKEN, text, token_count=1, time_ns=now)
+        self._producer.flush()
+
+    def _finish(self) -> None:
+        now = time_ns()
+        for request in self._callbacks:
+            self._producer.write(request, Kind.FINISH, "stop", time_ns=now)
+            usage = '{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}'
+            self._producer.write(request, Kind.USAGE, usage, time_ns=now)
+        self._producer.flush()
+
+    def _ended(self, request: int) -> None:
+        from millstream.engines.base import EngineEnd
+
+        ended = self._callbacks[request]
+        assert callable(ended)
+        ended(EngineEnd.ENDED)
+
+
+def _fail(error: OSError) -> None:
+    raise error
+
+
+class _NoLease:
+    def settle(self, _actual: int) -> bool:
+        return True
+
+
+def _millstream_app() -> FastAPI:
+    requests = itertools.count(1)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        wakeups = Wakeups()
+        app.state.engine = PacedEngine(wakeups)
+        app.state.deliveries = Deliveries(
+            wakeups.notifier, keep_alive_ns=None, blocked_send_ns=10**12
+        )
+        yield
+
+    app = FastAPI(lifespan=lifespan)
+
+    @app.post("/v1/chat/completions")
+    async def chat(request: Request) -> Response:
+        await request.body()
+        number = next(requests)
+        stream = Stream(
+            id=str(number),
+            request=number,
+            model="paced",
+            route="chat.completion",
+            engine=request.app.state.engine,
+            lease=_NoLease(),  # type: ignore[arg-type]
+            log=Log(),
+            prompt_tokens=1,
+            deadlines=Deadlines(),
+            admitted_ns=monotonic_ns(),
+            wall_clock=time_ns,
+            on_closed=lambda _: None,
+        )
+        stream.start([1], SamplingParams(max_tokens=TOKENS))
+        encoder = Encoder(
+            dialect="chat", chunk_id=f"chatcmpl-{number}", model="paced", created=stream.created
+        )
+        return StreamResponse(
+            stream, Reader(stream.log, encoder), deliveries=request.app.state.deliveries
+        )
+
+    app.add_middleware(RequestIdMiddleware)
+    return app
+
+
+# --- the peer: an asyncio.Queue a stream, json.dumps a token, StreamingResponse ------------------
+
+
+def _plain_app() -> FastAPI:
+    queues: list[asyncio.Queue[str | None]] = []
+
+    def step() -> None:
+        text = f" {monotonic_ns()} "
+        for queue in queues:
+            queue.put_nowait(text)
+
+    def finish() -> None:
+        for queue in queues:
+            queue.put_nowait(None)
+
+    pace = Pace(step, finish)
+    app = FastAPI()
+
+    @app.post("/v1/chat/completions")
+    async def chat(request: Request) -> Response:
+        await request.body()
+        queue: asyncio.Queue[str | None] = asyncio.Queue()
+        queues.append(queue)
+        if len(queues) == STREAMS:
+            pace.start()
+        headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        return StreamingResponse(
+            _frames(queue, f"chatcmpl-{len(queues)}"),
+            media_type="text/event-stream",
+            headers=headers,
+        )
+
+    return app
+
+
+async def _frames(queue: asyncio.Queue[str | None], chunk_id: str) -> AsyncIterator[str]:
+    created = time_ns() // 10**9
+    while (text := await queue.get()) is not None:
+        chunk = {
+            "id": chunk_id,
+            "object": "chat.completion.chunk",
+            "created": created,
+            "model": "paced",
+            "choices": [
+                {"index": 0, "delta": {"content": text}, "logprobs": None, "finish_reason": None}
+            ],
+        }
+        yield f"data: {json.dumps(chunk)}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+app = _millstream_app() if os.environ.get("BENCH_APP") == "millstream" else _plain_app()

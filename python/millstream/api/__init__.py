@@ -1,0 +1,1 @@
+"""Routes and HTTP shapes; the only place that knows status codes."""

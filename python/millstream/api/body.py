@@ -1,0 +1,73 @@
+"""Reading a JSON body: media type, length, syntax, then fields."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
+
+from millstream.api.errors import BodyRefused
+from millstream.errors import InvalidParameter
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+async def read_json(request: Request, model: type[Model], *, max_bytes: int) -> Model:
+    """The body as this model.
+
+    Raises `BodyRefused` (415, 413, 400) and `InvalidParameter` for the first field that is wrong.
+    """
+    _require_json(request)
+    body = await _read(request, max_bytes)
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise _explained(error) from None
+
+
+def _require_json(request: Request) -> None:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json" and not media_type.endswith("+json"):
+        raise BodyRefused(415, "The Content-Type must be application/json.")
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise BodyRefused(415, f"The Content-Encoding '{encoding[:50]}' is not supported.")
+
+
+async def _read(request: Request, max_bytes: int) -> bytes:
+    too_large = BodyRefused(413, f"The body is larger than {max_bytes} bytes.")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > max_bytes:
+        raise too_large
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > max_bytes:
+                raise too_large
+    except ClientDisconnect:
+        raise BodyRefused(400, "The client left before the body was complete.") from None
+    return bytes(body)
+
+
+def _explained(error: ValidationError) -> Exception:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    if first["type"] == "json_invalid":
+        return BodyRefused(400, f"The body is not JSON. {first['msg']}")
+    field = _path(first["loc"])
+    return InvalidParameter(f"{field or 'body'}: {first['msg']}", param=field or None)
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """``("messages", 0, "role")`` as ``messages[0].role``; names of union members left out."""
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part.isidentifier() and not part[0].isupper() and part not in _UNION_MEMBERS:
+            path += f".{part}" if path else part
+    return path
+
+
+_UNION_MEMBERS = frozenset({"str", "int", "float", "bool", "list", "constrained"})

@@ -1,0 +1,58 @@
+"""What the two OpenAI generation routes differ in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from millstream.streams.stream import Stream
+from millstream.types import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Names of one route: of the encoder, of the objects, of the ids."""
+
+    encoder: str
+    object: str
+    id_prefix: str
+
+    def chunk_id(self, stream: Stream) -> str:
+        """The ``id`` member of every chunk, and of the whole answer."""
+        return f"{self.id_prefix}{stream.id}"
+
+
+CHAT = Dialect("chat", "chat.completion", "chatcmpl-")
+COMPLETION = Dialect("completion", "text_completion", "cmpl-")
+
+
+def completion_object(dialect: Dialect, stream: Stream, *, choices: int) -> dict[str, object]:
+    """The whole answer to a request without streaming."""
+    return {
+        "id": dialect.chunk_id(stream),
+        "object": dialect.object,
+        "created": stream.created,
+        "model": stream.model,
+        "choices": [_choice(dialect, stream, index) for index in range(choices)],
+        "usage": usage_object(stream.usage),
+    }
+
+
+def _choice(dialect: Dialect, stream: Stream, index: int) -> dict[str, object]:
+    text = stream.log.text(index)
+    content: Mapping[str, object] = (
+        {"message": {"role": "assistant", "content": text, "refusal": None}}
+        if dialect is CHAT
+        else {"text": text}
+    )
+    reason = stream.log.finish_reason(index)
+    return {"index": index, **content, "logprobs": None, "finish_reason": reason}
+
+
+def usage_object(usage: Usage) -> dict[str, int]:
+    """OpenAI's ``usage``."""
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }

@@ -1,0 +1,131 @@
+"""The one place where a failure becomes a status and an OpenAI error object."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from millstream.errors import (
+    EngineLost,
+    EngineUnavailable,
+    InvalidParameter,
+    MillstreamError,
+    RequestError,
+    UnknownModel,
+)
+from millstream.streams.failure import Failure
+from millstream.types import Outcome
+
+logger = logging.getLogger(__name__)
+
+ENGINE_RETRY_AFTER_SECONDS = 5
+
+_STATUSES: tuple[tuple[type[MillstreamError], int], ...] = (
+    (UnknownModel, 404),
+    (InvalidParameter, 422),
+    (RequestError, 400),
+    (EngineUnavailable, 503),
+    (EngineLost, 502),
+    (MillstreamError, 500),
+)
+
+_OUTCOME_STATUSES: Mapping[Outcome, int] = {
+    Outcome.SHED: 503,
+    Outcome.TIMEOUT_FIRST_TOKEN: 504,
+    Outcome.TIMEOUT_IDLE: 504,
+    Outcome.TIMEOUT_TOTAL: 504,
+    Outcome.ENGINE_LOST: 502,
+    Outcome.UPSTREAM_ERROR: 502,
+}
+
+_HTTP_CODES: Mapping[int, str] = {
+    400: "invalid_json",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    413: "request_too_large",
+    415: "unsupported_media_type",
+}
+
+
+class BodyRefused(Exception):
+    """The request's body cannot be read: not JSON, too long, of another media type."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+def error_response(
+    status: int, failure: Failure, *, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """An OpenAI error object under this status."""
+    content = {
+        "error": {
+            "message": failure.message,
+            "type": failure.type,
+            "param": failure.param,
+            "code": failure.code,
+        }
+    }
+    return JSONResponse(content, status_code=status, headers=dict(headers or {}))
+
+
+def failed_stream_response(outcome: Outcome, failure: Failure) -> JSONResponse:
+    """The answer to a request without streaming whose stream did not end well."""
+    if failure.code == "context_length_exceeded":
+        return error_response(400, failure)
+    return error_response(_OUTCOME_STATUSES.get(outcome, 500), failure)
+
+
+async def _millstream_error(_request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, MillstreamError):
+        raise error
+    status = next(status for kind, status in _STATUSES if isinstance(error, kind))
+    headers = {"retry-after": str(ENGINE_RETRY_AFTER_SECONDS)} if status == 503 else {}
+    if error.code == "cost_exceeds_limit":
+        headers["x-should-retry"] = "false"
+    failure = Failure(
+        str(error),
+        "invalid_request_error" if status < 500 else "server_error",
+        error.code,
+        error.param if isinstance(error, RequestError) else None,
+    )
+    return error_response(status, failure, headers=headers)
+
+
+async def _body_refused(_request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, BodyRefused):
+        raise error
+    failure = Failure(error.message, "invalid_request_error", _HTTP_CODES[error.status])
+    return error_response(error.status, failure)
+
+
+async def _http_exception(_request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException):
+        raise error
+    code = _HTTP_CODES.get(error.status_code, "http_error")
+    failure = Failure(str(error.detail), "invalid_request_error", code)
+    return error_response(error.status_code, failure, headers=error.headers)
+
+
+async def _unexpected(_request: Request, error: Exception) -> JSONResponse:
+    reference = secrets.token_hex(4)
+    logger.error("unexpected failure %s", reference, exc_info=error)
+    failure = Failure(f"Internal error, reference {reference}.", "server_error", "internal_error")
+    return error_response(500, failure)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every failure of this app as OpenAI does."""
+    app.add_exception_handler(MillstreamError, _millstream_error)
+    app.add_exception_handler(BodyRefused, _body_refused)
+    app.add_exception_handler(HTTPException, _http_exception)
+    app.add_exception_handler(Exception, _unexpected)

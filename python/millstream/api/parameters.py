@@ -1,0 +1,68 @@
+"""Which parameters of OpenAI's API are served, ignored, or refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from millstream.errors import UnsupportedParameter
+
+HARMLESS: frozenset[str] = frozenset(
+    {
+        "metadata",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "user",
+    }
+)
+"""Ignored whatever their value: they do not change the tokens of the answer."""
+
+NEUTRAL: Mapping[str, tuple[object, ...]] = {
+    "audio": (),
+    "best_of": (1,),
+    "echo": (False,),
+    "function_call": ("none",),
+    "functions": ([],),
+    "logit_bias": ({},),
+    "logprobs": (False, 0),
+    "modalities": (["text"],),
+    "prediction": (),
+    "reasoning_effort": (),
+    "response_format": ({"type": "text"},),
+    "suffix": ("",),
+    "tool_choice": ("none",),
+    "tools": ([],),
+    "top_logprobs": (0,),
+    "verbosity": ("medium",),
+    "web_search_options": (),
+}
+"""Known and not supported: accepted only with a value that asks for nothing (or ``null``)."""
+
+
+def refuse_unsupported(extra: Mapping[str, object] | None, known: Iterable[str]) -> None:
+    """Raise `UnsupportedParameter` for the first parameter that would change the meaning.
+
+    ``extra`` are the fields of the body that the schema does not have, ``known`` those it has.
+    """
+    for name, value in (extra or {}).items():
+        if value is None or name in HARMLESS or _is_neutral(name, value):
+            continue
+        raise UnsupportedParameter(_explanation(name, known), param=name[:200])
+
+
+def _is_neutral(name: str, value: object) -> bool:
+    return any(
+        type(value) is type(neutral) and value == neutral for neutral in NEUTRAL.get(name, ())
+    )
+
+
+def _explanation(name: str, known: Iterable[str]) -> str:
+    if name in NEUTRAL:
+        return f"The parameter '{name}' is not supported by this server."
+    nearest = get_close_matches(name, [*known, *NEUTRAL, *HARMLESS], n=1)
+    hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
+    return f"Unknown parameter '{name[:200]}'.{hint}"

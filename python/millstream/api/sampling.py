@@ -1,0 +1,65 @@
+"""From the fields of a request to sampling parameters."""
+
+from __future__ import annotations
+
+from millstream.api.schemas import ChatCompletionRequest, GenerationRequest
+from millstream.errors import ContextLengthExceeded, InvalidParameter
+from millstream.types import SamplingParams
+
+
+def sampling_params(
+    body: GenerationRequest, *, prompt_tokens: int, context_length: int, max_tokens_cap: int | None
+) -> SamplingParams:
+    """The parameters of this request with the defaults of OpenAI's API.
+
+    Raises `ContextLengthExceeded` where prompt and completion do not fit ``context_length``
+    (tokens of both together).
+    """
+    room = context_length - prompt_tokens
+    if room < 1:
+        raise ContextLengthExceeded(
+            f"The prompt has {prompt_tokens} tokens; this model takes at most {context_length} "
+            "for prompt and completion together.",
+            param="messages" if isinstance(body, ChatCompletionRequest) else "prompt",
+        )
+    return SamplingParams(
+        max_tokens=_max_tokens(body, room, max_tokens_cap),
+        temperature=_or(body.temperature, 1.0),
+        top_p=_or(body.top_p, 1.0),
+        top_k=body.top_k or 0,
+        min_p=_or(body.min_p, 0.0),
+        seed=body.seed,
+        presence_penalty=_or(body.presence_penalty, 0.0),
+        frequency_penalty=_or(body.frequency_penalty, 0.0),
+        repetition_penalty=_or(body.repetition_penalty, 1.0),
+        stop=_stop(body),
+        n=body.n or 1,
+        ignore_eos=bool(body.ignore_eos),
+    )
+
+
+def _max_tokens(body: GenerationRequest, room: int, cap: int | None) -> int:
+    asked, field = body.max_tokens, "max_tokens"
+    if isinstance(body, ChatCompletionRequest) and body.max_completion_tokens is not None:
+        if asked is not None and asked != body.max_completion_tokens:
+            raise InvalidParameter(
+                "max_tokens and max_completion_tokens differ; send one of them.",
+                param="max_completion_tokens",
+            )
+        asked, field = body.max_completion_tokens, "max_completion_tokens"
+    if asked is not None and asked > room:
+        raise ContextLengthExceeded(
+            f"{field} is {asked}; beside this prompt the model has room for {room} tokens.",
+            param=field,
+        )
+    return min(limit for limit in (asked, room, cap) if limit is not None)
+
+
+def _stop(body: GenerationRequest) -> tuple[str, ...]:
+    if body.stop is None:
+        return ()
+    return (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value

@@ -1,0 +1,70 @@
+"""The request bodies of the OpenAI routes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+
+StopText = Annotated[str, Field(min_length=1, max_length=256, strict=True)]
+TokenId = Annotated[int, Field(ge=0, lt=2**31, strict=True)]
+Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class StreamOptions(_Body):
+    """``stream_options`` of a request."""
+
+    include_usage: StrictBool | None = None
+    include_metadata: StrictBool | None = None
+    include_obfuscation: StrictBool | None = None
+
+
+class GenerationRequest(_Body):
+    """What chat and text completions have in common."""
+
+    model: Annotated[StrictStr, Field(min_length=1)]
+    stream: StrictBool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[Number, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[StrictInt, Field(ge=0, le=1_000_000)] | None = None
+    min_p: Annotated[Number, Field(ge=0, le=1)] | None = None
+    seed: Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | None = None
+    presence_penalty: Annotated[Number, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[Number, Field(ge=-2, le=2)] | None = None
+    repetition_penalty: Annotated[Number, Field(gt=0, le=10)] | None = None
+    stop: StopText | Annotated[list[StopText], Field(max_length=16)] | None = None
+    n: Annotated[StrictInt, Field(ge=1, le=16)] | None = None
+    ignore_eos: StrictBool | None = None
+
+
+class TextPart(_Body):
+    """One part of a message's content."""
+
+    type: StrictStr
+    text: StrictStr | None = None
+
+
+class Message(_Body):
+    """One turn of the conversation."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: StrictStr | list[TextPart] | None = None
+
+
+class ChatCompletionRequest(GenerationRequest):
+    """The body of ``POST /v1/chat/completions``."""
+
+    messages: Annotated[list[Message], Field(min_length=1, max_length=4096)]
+    max_completion_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+
+
+class CompletionRequest(GenerationRequest):
+    """The body of ``POST /v1/completions``."""
+
+    prompt: StrictStr | Annotated[list[StrictStr] | list[TokenId], Field(min_length=1)]

@@ -1,0 +1,59 @@
+"""What the routes work with, put together by `millstream.app`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+
+from millstream.errors import UnknownModel
+
+if TYPE_CHECKING:
+    from millstream.config import ModelSettings, ServerSettings
+    from millstream.engines.base import Engine
+    from millstream.streams.deliveries import Deliveries
+    from millstream.streams.drain import Drain
+    from millstream.streams.orchestrator import Orchestrator
+    from millstream.streams.registry import StreamRegistry
+    from millstream.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A name that clients use, and the engine that answers for it."""
+
+    name: str
+    engine: Engine
+    settings: ModelSettings
+    created: int
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """One instance a worker."""
+
+    server: ServerSettings
+    models: Mapping[str, ServedModel]
+    engines: Mapping[str, Engine]
+    orchestrator: Orchestrator
+    registry: StreamRegistry
+    deliveries: Deliveries
+    drain: Drain
+    metrics: Metrics
+    clock: Callable[[], int]
+    wall_clock: Callable[[], int]
+
+    def model(self, name: str) -> ServedModel:
+        """The model of this name; raises `UnknownModel`."""
+        served = self.models.get(name)
+        if served is None:
+            raise UnknownModel(f"The model '{name[:200]}' does not exist.", param="model")
+        return served
+
+
+def services(request: Request) -> Services:
+    """The services of the app that answers this request."""
+    found: Services = request.app.state.services
+    return found

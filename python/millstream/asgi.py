@@ -1,0 +1,15 @@
+"""The app for ``granian --interface asgi millstream.asgi:app``.
+
+``MILLSTREAM_CONFIG`` names the configuration file; without it the defaults serve the demo model.
+"""
+
+from __future__ import annotations
+
+from millstream.app import create_app
+from millstream.config import load_settings
+from millstream.telemetry import logging
+
+_settings = load_settings()
+logging.setup(_settings.log.level, _settings.log.format)
+app = create_app(_settings)
+"""Reads its configuration on import, as every server does that is given this name."""

@@ -1,0 +1,52 @@
+"""`millstream serve`: Granian around the app."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from millstream.cli.address import claim
+from millstream.cli.options import config_option
+from millstream.config import Loaded, load
+from millstream.config.sources import FILE_VARIABLE, PREFIX, Keys
+
+
+@click.command()
+@config_option
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=int, help="Port to listen on, 0 for a free one.  [default: 8000]")
+@click.option("--workers", type=int, help="Worker processes.  [default: 1]")
+def serve(
+    config_file: Path | None, host: str | None, port: int | None, workers: int | None
+) -> None:
+    """Serve until stopped; streams get `server.drain_seconds` to end."""
+    given = {"host": host, "port": port, "workers": workers}
+    options = {name: value for name, value in given.items() if value is not None}
+    overrides: dict[Keys, tuple[object, str]] = {
+        ("server", name): (value, f"--{name}") for name, value in options.items()
+    }
+    loaded = load(config_file, overrides)
+    server = loaded.settings.server
+    if not server.loopback:
+        click.echo(
+            f"Warning: {server.host} is not a loopback address and there is no authentication: "
+            "whoever reaches this machine can use the models.",
+            err=True,
+        )
+    address, bound_port = claim(server.host, server.port)
+    os.environ.update(worker_environment(loaded, {**options, "port": bound_port}))
+
+    # Here, because the other sub-commands need no server.
+    from millstream.cli.server import run
+
+    run(loaded.settings, address, bound_port)
+
+
+def worker_environment(loaded: Loaded, options: dict[str, str | int]) -> dict[str, str]:
+    """What makes the workers, which load the configuration again, come to the same settings."""
+    environment = {f"{PREFIX}SERVER__{name.upper()}": str(options[name]) for name in options}
+    if loaded.path is not None:
+        environment[FILE_VARIABLE] = str(loaded.path.resolve())
+    return environment

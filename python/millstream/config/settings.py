@@ -1,0 +1,37 @@
+"""The whole configuration: one frozen tree, whose parts are handed to those who need them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from millstream.config.engines import TorchEngineSettings
+from millstream.config.limits import LimitSettings
+from millstream.config.models import ModelSettings
+from millstream.config.section import Section
+from millstream.config.server import LogSettings, ServerSettings
+from millstream.config.streams import StreamSettings
+
+EngineName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./:-]{0,127}$")]
+
+
+class Settings(Section):
+    """Everything that can be set. Build it with `load_settings`, which also checks it as a whole.
+
+    Without a configuration: one torch engine `local` with the demo model, served under its name.
+    """
+
+    server: ServerSettings = ServerSettings()
+    """The listening socket and the workers."""
+    log: LogSettings = LogSettings()
+    """The server's own log."""
+    engines: Annotated[dict[EngineName, TorchEngineSettings], Field(min_length=1)]
+    """Engines by the name that routes use."""
+    models: Annotated[dict[ModelName, ModelSettings], Field(min_length=1)]
+    """Models by the name that clients use."""
+    limits: LimitSettings = LimitSettings()
+    """What all clients of the whole server may use together."""
+    streams: StreamSettings = StreamSettings()
+    """Bounds of the stream logs."""

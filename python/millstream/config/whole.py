@@ -1,0 +1,46 @@
+"""What must hold between parts of the configuration, each of which is right by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millstream.config.limits import LimitSettings
+from millstream.config.problems import Location, Problem, dotted, nearest
+from millstream.config.settings import Settings
+
+
+def problems_of(settings: Settings) -> list[Problem]:
+    """Everything that is wrong with the configuration as a whole."""
+    return [*_unknown_engines(settings), *_limits_over_workers(settings)]
+
+
+def _unknown_engines(settings: Settings) -> Iterator[Problem]:
+    for name, model in settings.models.items():
+        for index, route in enumerate(model.routes):
+            if route.engine not in settings.engines:
+                yield Problem(
+                    ("models", name, "routes", index, "engine"),
+                    f"there is no engine `{route.engine}`; "
+                    + nearest(route.engine, settings.engines),
+                )
+
+
+def _limits_over_workers(settings: Settings) -> Iterator[Problem]:
+    """Limits are counted in each worker's memory, so N workers would grant N times as much."""
+    workers = settings.server.workers
+    if workers == 1:
+        return
+    for location, limits in _scopes(settings):
+        for dimension in limits.dimensions():
+            key = (*location, dimension)
+            yield Problem(
+                key,
+                f"each worker counts by itself, so server.workers = {workers} would grant "
+                f"{workers} times {dotted(key)}; use server.workers = 1",
+            )
+
+
+def _scopes(settings: Settings) -> Iterator[tuple[Location, LimitSettings]]:
+    yield ("limits",), settings.limits
+    for name, model in settings.models.items():
+        yield ("models", name, "limits"), model.limits

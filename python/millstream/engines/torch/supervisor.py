@@ -1,0 +1,123 @@
+"""Keeps a worker linked to an engine process: finds it or starts it, and again after a loss."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+
+from millstream.engines.torch.backoff import Backoff
+from millstream.engines.torch.link import Link, LinkLost, open_link
+from millstream.engines.torch.options import EngineOptions
+from millstream.engines.torch.process import EXIT_ALREADY_RUNNING
+from millstream.engines.torch.protocol import Welcome
+from millstream.engines.torch.runtime import RuntimeDirectory, holding
+from millstream.errors import ConfigError, EngineUnavailable
+
+_log = logging.getLogger(__name__)
+
+_FIND_SECONDS = 30.0
+"""Within this a process that starts, or one that ends, has made way for a connection."""
+
+_LOAD_SECONDS = 600.0
+_RETRY_SECONDS = 0.05
+
+
+class Supervisor:
+    """Calls ``on_up`` with each link that has been welcomed, and ``on_lost`` when it is lost."""
+
+    def __init__(
+        self,
+        directory: RuntimeDirectory,
+        options: EngineOptions,
+        *,
+        idle_exit_seconds: float,
+        on_up: Callable[[Link, Welcome], None],
+        on_lost: Callable[[Link], None],
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.fault: str | None = None
+        """Why there is no engine, as far as it is known."""
+        self._directory = directory
+        self._options = options
+        self._idle_exit_seconds = idle_exit_seconds
+        self._on_up = on_up
+        self._on_lost = on_lost
+        self._backoff = backoff or Backoff()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            served = 0.0
+            try:
+                link, welcome = await self._reach()
+                self.fault = None
+                self._on_up(link, welcome)
+                since = loop.time()
+                await link.lost.wait()
+                served = loop.time() - since
+                self.fault = "the engine process has ended"
+            except (EngineUnavailable, ConfigError, OSError) as error:
+                self.fault = str(error)
+            delay = self._backoff.failed(served)
+            _log.warning("engine unavailable, next attempt in %.1f s: %s", delay, self.fault)
+            await asyncio.sleep(delay)
+
+    async def _reach(self) -> tuple[Link, Welcome]:
+        self._directory.prepare()
+        link = await self._find_or_start()
+        try:
+            async with asyncio.timeout(_LOAD_SECONDS):
+                welcome = await link.welcomed()
+        except LinkLost:
+            raise EngineUnavailable(self._with_log("the engine ended while it started")) from None
+        except TimeoutError:
+            link.connection.close()
+            raise EngineUnavailable("the engine did not load its model in time") from None
+        except BaseException:
+            link.connection.close()
+            raise
+        if link.lost.is_set():
+            raise EngineUnavailable("the engine ended right after it had started")
+        return link, welcome
+
+    async def _find_or_start(self) -> Link:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _FIND_SECONDS
+        while loop.time() < deadline:
+            if link := await self._connect():
+                return link
+            with holding(self._directory.spawn_lock) as ours:
+                # Of several workers one starts the process; it may have done so just now.
+                if ours:
+                    if link := await self._connect():
+                        return link
+                    await asyncio.to_thread(self._start)
+            if link := await self._connect():
+                return link
+            await asyncio.sleep(_RETRY_SECONDS)
+        raise EngineUnavailable("the engine neither answers nor ends")
+
+    async def _connect(self) -> Link | None:
+        return await open_link(self._directory.socket, self._on_lost)
+
+    def _start(self) -> None:
+        """Start the process; it listens when this returns. Raises `EngineUnavailable`."""
+        command = [
+            *(sys.executable, "-m", "millstream.engines.torch.process", "--detach"),
+            *("--runtime-directory", str(self._directory.path)),
+            *("--options", self._options.to_json()),
+            *("--idle-exit-seconds", str(self._idle_exit_seconds)),
+        ]
+        done = subprocess.run(  # noqa: S603 - our own module
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_FIND_SECONDS
+        )
+        if done.returncode not in (0, EXIT_ALREADY_RUNNING):
+            said = done.stderr.decode(errors="replace").strip()
+            raise EngineUnavailable(f"the engine could not be started: {said}")
+
+    def _with_log(self, message: str) -> str:
+        return f"{message}; the end of {self._directory.log}:\n{self._directory.log_tail()}"

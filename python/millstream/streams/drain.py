@@ -1,0 +1,62 @@
+"""Leaving in good order on SIGTERM."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from millstream.streams.registry import StreamRegistry
+from millstream.types import Outcome
+
+
+class Drain:
+    """No new admissions once begun; streams that still run at the deadline are shed."""
+
+    def __init__(
+        self, registry: StreamRegistry, *, seconds: float, clock: Callable[[], int]
+    ) -> None:
+        self._registry = registry
+        self._seconds = seconds
+        self._clock = clock
+        self._deadline_ns: int | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether the worker is on its way out."""
+        return self._deadline_ns is not None
+
+    def begin(self) -> None:
+        """Start the countdown; later calls change nothing."""
+        if self._deadline_ns is None:
+            self._deadline_ns = self._clock() + int(self._seconds * 1e9)
+
+    def sweep(self, now_ns: int) -> None:
+        """Shed what is left once the deadline has passed."""
+        if self._deadline_ns is not None and now_ns >= self._deadline_ns:
+            for stream in self._registry:
+                stream.end(Outcome.SHED)
+
+    def install(self) -> None:
+        """Hear SIGTERM and SIGINT, which Granian does not pass on to the app.
+
+        The loop's wake-up descriptor still runs the server's own handler, so this only adds to
+        it (reference: streaming-stack 2, Shutdown). Does nothing outside the main thread.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in (signal.SIGTERM, signal.SIGINT):
+            previous = signal.getsignal(number)
+            signal.signal(number, _chained(self.begin, previous))
+
+
+def _chained(
+    begin: Callable[[], None], previous: object
+) -> Callable[[int, FrameType | None], None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        begin()
+        if callable(previous) and previous is not signal.default_int_handler:
+            previous(number, frame)
+
+    return handle

@@ -1,0 +1,46 @@
+"""What a reader is told when a stream fails after its first byte."""
+
+from __future__ import annotations
+
+import msgspec
+
+from millstream.types import Outcome
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """OpenAI's error object; ``code`` is stable and machine-readable."""
+
+    message: str
+    type: str
+    code: str
+    param: str | None = None
+
+    def to_json(self) -> str:
+        """The compact JSON text of an error record."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Failure:
+        """The failure that an error record carries; raises `msgspec.DecodeError` on other text."""
+        return msgspec.json.decode(text, type=cls)
+
+
+FAILURES: dict[Outcome, Failure] = {
+    Outcome.SHED: Failure(
+        "The server is shutting down and could not finish this stream.", "server_error", "shed"
+    ),
+    Outcome.TIMEOUT_FIRST_TOKEN: Failure(
+        "The engine produced no token in time.", "server_error", "timeout_first_token"
+    ),
+    Outcome.TIMEOUT_IDLE: Failure(
+        "The engine stopped producing tokens.", "server_error", "timeout_idle"
+    ),
+    Outcome.TIMEOUT_TOTAL: Failure(
+        "The stream took longer than it may.", "server_error", "timeout_total"
+    ),
+    Outcome.ENGINE_LOST: Failure(
+        "The engine ended while it worked on this stream.", "server_error", "engine_lost"
+    ),
+    Outcome.UPSTREAM_ERROR: Failure("The engine failed.", "server_error", "upstream_error"),
+}
+"""The failures that the server itself declares; an engine's own error record goes before them."""

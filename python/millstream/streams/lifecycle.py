@@ -1,0 +1,48 @@
+"""The states of a stream and the moves between them (DESIGN §5)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """Where a stream is between admission and release."""
+
+    IDLE = "idle"  # made, nothing acquired yet
+    HANDSHAKING = "handshaking"  # submitted to the engine, no record yet
+    ACTIVE = "active"  # the first record has been seen
+    GRACEFUL_STOPPING = "graceful_stopping"  # the outcome is settled, readers still drain
+    CLOSED = "closed"  # nothing is held any more
+
+
+MOVES: dict[State, frozenset[State]] = {
+    State.IDLE: frozenset({State.HANDSHAKING, State.CLOSED}),
+    State.HANDSHAKING: frozenset({State.ACTIVE, State.GRACEFUL_STOPPING}),
+    State.ACTIVE: frozenset({State.GRACEFUL_STOPPING}),
+    State.GRACEFUL_STOPPING: frozenset({State.CLOSED}),
+    State.CLOSED: frozenset(),
+}
+
+
+class IllegalMove(RuntimeError):
+    """A move that the table does not allow: a defect in the caller, never bad input."""
+
+
+class Lifecycle:
+    """The current state of one stream; every change goes through `move`."""
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state = State.IDLE
+
+    def move(self, to: State) -> None:
+        """Change the state; raises `IllegalMove` where `MOVES` has no such move."""
+        if to not in MOVES[self.state]:
+            raise IllegalMove(f"{self.state} → {to}")
+        self.state = to
+
+    @property
+    def ended(self) -> bool:
+        """Whether the outcome is decided."""
+        return self.state in (State.GRACEFUL_STOPPING, State.CLOSED)

@@ -1,0 +1,96 @@
+"""The ASGI response that delivers one reader of a stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from time import monotonic_ns
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from millstream.streams.delivery import Delivery
+from millstream.streams.failure import Failure
+from millstream.streams.formats import EVENT_STREAM
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from millstream._core import Reader
+    from millstream.streams.deliveries import Deliveries
+    from millstream.streams.stream import Stream
+
+OVERRUN = Failure(
+    "The client fell behind what the server keeps of this stream.", "server_error", "gap"
+)
+
+
+class StreamResponse(Response):
+    """Everything that is due in one ASGI ``send``, batched by the reader, never by a timer.
+
+    The client's leaving is heard through ``receive`` alone: ``send`` neither raises nor tells on
+    the servers that speak ASGI 2.3. A stream that did not end well ends the body without its
+    last message, so that the server cuts it and no client takes it for whole.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        reader: Reader,
+        *,
+        deliveries: Deliveries,
+        media_type: str = EVENT_STREAM,
+        headers: Mapping[str, str] | None = None,
+        clock: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        self.status_code = 200
+        self.media_type = media_type
+        self.background = None
+        self._stream = stream
+        self._reader = reader
+        self._deliveries = deliveries
+        self._clock = clock
+        self.init_headers(
+            {"cache-control": "no-cache", "x-accel-buffering": "no", **(headers or {})}
+        )
+        # Attached here and not in the call: between the two the stream has an owner already.
+        stream.attach()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream; return early, with the stream told, when the client leaves."""
+        delivery = self._delivery(send)
+        departure = asyncio.ensure_future(client_departure(receive))
+        departure.add_done_callback(lambda _: delivery.leave())
+        self._deliveries.add(delivery)
+        try:
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": self.status_code,
+                    "headers": self.raw_headers,
+                }
+            )
+            await delivery.run()
+        finally:
+            self._deliveries.discard(delivery)
+            departure.cancel()
+            self._stream.detach()
+
+    def _delivery(self, send: Send) -> Delivery:
+        is_sse = self.media_type == EVENT_STREAM
+        error = b'{"error":' + OVERRUN.to_json().encode() + b"}"
+        return Delivery(
+            self._stream,
+            self._reader,
+            send,
+            notifier=self._deliveries.notifier,
+            overrun=b"data: " + error + b"\n\n" if is_sse else error + b"\n",
+            comments=is_sse,
+            clock=self._clock,
+        )
+
+
+async def client_departure(receive: Receive) -> None:
+    """Return when the client has left, or when the response is complete."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

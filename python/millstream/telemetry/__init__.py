@@ -1,0 +1,1 @@
+"""What Millstream tells its operators: metrics and logs."""

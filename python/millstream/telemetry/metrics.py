@@ -1,0 +1,126 @@
+"""Prometheus metrics, in multi-process mode always: any worker answers for all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    generate_latest,
+    values,
+)
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from millstream.telemetry import names
+from millstream.telemetry.bulk_histogram import BulkHistogram
+from millstream.telemetry.shared_files import VARIABLE, metrics_directory, remove_dead_gauges
+
+
+class Metrics:
+    """The metrics of one worker, rendered together with those of the server's other workers.
+
+    ``models`` are the names that the label `model` may hold; any other becomes `other`.
+    ``directory`` is shared by the workers of one server (default: `metrics_directory`). A process
+    has one of these at a time: the client library keeps where it writes in a global.
+    """
+
+    def __init__(self, models: Iterable[str], directory: Path | None = None) -> None:
+        self._directory = directory or metrics_directory()
+        self._models = frozenset(models)
+        # The library chooses its mode when it is imported, which may have been before us, and
+        # looks the directory up when a file is first needed.
+        os.environ[VARIABLE] = str(self._directory)
+        values.ValueClass = values.MultiProcessValue()
+        self._requests = _counter(names.REQUESTS, "route", "model", "outcome")
+        self._tokens = _counter(names.TOKENS, "model", "type")
+        self._refusals = _counter(names.LIMITER_REFUSALS, "scope", "dimension")
+        self._active = _gauge(names.ACTIVE_STREAMS, "model", mode="livesum")
+        self._first_token = _histogram(names.TIME_TO_FIRST_TOKEN, names.TIME_TO_FIRST_TOKEN_BUCKETS)
+        self._inter_token = _histogram(names.INTER_TOKEN_LATENCY, names.INTER_TOKEN_BUCKETS)
+        # Every worker asks the same engine, so their answers are not added up.
+        self._batch_size = _gauge(names.ENGINE_BATCH_SIZE, "engine", mode="livemostrecent")
+        self._queue_depth = _gauge(names.QUEUE_DEPTH, "engine", mode="livemostrecent")
+        self._blocks_used = _gauge(names.KV_BLOCKS_USED, "engine", mode="livemostrecent")
+        self._blocks = _gauge(names.KV_BLOCKS, "engine", mode="livemostrecent")
+        for model in self._models:
+            self._declare(model)
+
+    def request(self, route: str, model: str, outcome: str) -> None:
+        """Counts a request that ended. ``route`` is the route's template, never a raw path."""
+        self._requests.labels(route, self._model(model), outcome).inc()
+
+    def stream_opened(self, model: str) -> None:
+        """A stream was admitted."""
+        self._active.labels(self._model(model)).inc()
+
+    def stream_closed(self, model: str) -> None:
+        """A stream has its outcome."""
+        self._active.labels(self._model(model)).dec()
+
+    def first_token(self, model: str, seconds: float) -> None:
+        """A stream's first token came ``seconds`` after its admission."""
+        self._first_token.labels(self._model(model)).observe(seconds)
+
+    def inter_token(self, model: str, counts: Sequence[int], total_seconds: float) -> None:
+        """A stream's gaps between tokens: counts by `INTER_TOKEN_BUCKETS` and +Inf, their sum.
+
+        Raises `ValueError` if the counts do not match the buckets.
+        """
+        self._inter_token.labels(self._model(model)).observe_counts(counts, total_seconds)
+
+    def tokens(self, model: str, *, prompt: int, completion: int) -> None:
+        """What a stream cost."""
+        self._tokens.labels(self._model(model), "prompt").inc(prompt)
+        self._tokens.labels(self._model(model), "completion").inc(completion)
+
+    def refusal(self, scope: str, dimension: str) -> None:
+        """A limit refused: ``scope`` is its kind (`global`, `model`), never a key."""
+        self._refusals.labels(scope, dimension).inc()
+
+    def engine(
+        self, name: str, *, running: int, waiting: int, pages_used: int, pages_total: int
+    ) -> None:
+        """The engine's own view of itself; all zeros once it is lost."""
+        self._batch_size.labels(name).set(running)
+        self._queue_depth.labels(name).set(waiting)
+        self._blocks_used.labels(name).set(pages_used)
+        self._blocks.labels(name).set(pages_total)
+
+    def render(self) -> tuple[bytes, str]:
+        """What all workers of the server counted, and its content type."""
+        remove_dead_gauges(self._directory)
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry, str(self._directory))
+        return generate_latest(registry), CONTENT_TYPE_LATEST
+
+    def _declare(self, model: str) -> None:
+        """Shows zeros from the start: a rate over a series that just appeared misses its rise."""
+        self._active.labels(model)
+        self._first_token.labels(model)
+        self._inter_token.labels(model)
+        self._tokens.labels(model, "prompt")
+        self._tokens.labels(model, "completion")
+
+    def _model(self, name: str) -> str:
+        return name if name in self._models else names.OTHER_MODEL
+
+
+# None registers: the scrape's registry is made anew from the files each time.
+
+
+def _counter(name: str, *labels: str) -> Counter:
+    return Counter(name, names.HELP[name], labels, registry=None)
+
+
+def _gauge(name: str, label: str, *, mode: Literal["livesum", "livemostrecent"]) -> Gauge:
+    return Gauge(name, names.HELP[name], (label,), registry=None, multiprocess_mode=mode)
+
+
+def _histogram(name: str, buckets: Sequence[float]) -> BulkHistogram:
+    return BulkHistogram(name, names.HELP[name], ("model",), registry=None, buckets=buckets)

@@ -1,0 +1,47 @@
+"""Every name that dashboards and alerts may rely on.
+
+Names follow the conventions of their kind: prefix, unit at the end, `_total` on counters only,
+closed sets of labels. A tenant is never a label, an unknown model is `other`.
+"""
+
+from __future__ import annotations
+
+REQUESTS = "millstream_requests_total"
+ACTIVE_STREAMS = "millstream_active_streams"
+TIME_TO_FIRST_TOKEN = "millstream_time_to_first_token_seconds"  # noqa: S105 - a metric's name
+INTER_TOKEN_LATENCY = "millstream_inter_token_latency_seconds"  # noqa: S105 - a metric's name
+TOKENS = "millstream_tokens_total"
+LIMITER_REFUSALS = "millstream_limiter_refusals_total"
+ENGINE_BATCH_SIZE = "millstream_engine_batch_size"
+QUEUE_DEPTH = "millstream_queue_depth"
+KV_BLOCKS_USED = "millstream_kv_blocks_used"
+KV_BLOCKS = "millstream_kv_blocks"
+
+OTHER_MODEL = "other"
+
+# OpenTelemetry's boundaries for `gen_ai.server.time_to_first_token`, with vLLM's upper ones and
+# 2, which objectives like to name.
+TIME_TO_FIRST_TOKEN_BUCKETS = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75),
+    *(1.0, 2.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0),
+)
+
+# Those of the stream log (`INTER_TOKEN_BOUNDS_NS`), which does the counting: OpenTelemetry's for
+# `gen_ai.server.time_per_output_token`, finer below 10 ms and wider above 2.5 s.
+INTER_TOKEN_BUCKETS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75),
+    *(1.0, 2.5, 5.0, 10.0),
+)
+
+HELP = {
+    REQUESTS: "Requests that ended, by route, model and how they ended",
+    ACTIVE_STREAMS: "Streams between admission and outcome",
+    TIME_TO_FIRST_TOKEN: "Seconds from admission to the first token, queue and prefill included",
+    INTER_TOKEN_LATENCY: "Seconds between two tokens of one stream",
+    TOKENS: "Tokens of prompts and of completions",
+    LIMITER_REFUSALS: "Requests that a limit refused, by scope and dimension",
+    ENGINE_BATCH_SIZE: "Requests that the engine decodes together",
+    QUEUE_DEPTH: "Requests that wait in the engine",
+    KV_BLOCKS_USED: "Pages of the key-value cache that are in use",
+    KV_BLOCKS: "Pages that the key-value cache has",
+}

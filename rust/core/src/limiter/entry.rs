@@ -1,0 +1,250 @@
+use std::sync::Arc;
+
+use super::bucket::Bucket;
+use super::decision::{Cost, Dimension, Meter, Refusal, Snapshot};
+use super::quota::Quota;
+use super::timeline::Timeline;
+use super::window::Window;
+
+/// Whose state an entry keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Nobody's: the place is free.
+    Vacant,
+    /// One key's.
+    Key(Arc<str>),
+    /// That of all keys of one quota that found no room.
+    Overflow,
+}
+
+/// The state of one key.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) owner: Owner,
+    quota: Arc<Quota>,
+    time: Timeline,
+    bucket: Option<Bucket>,
+    window: Option<Window>,
+    /// Open leases.
+    open: u64,
+    /// Counts the rings of this key: a lease finds its slot only in the ring it was charged to.
+    epoch: u32,
+}
+
+/// Where a lease was charged in the window of one key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Charge {
+    epoch: u32,
+    slot: u64,
+}
+
+impl Entry {
+    pub(crate) fn new(owner: Owner, quota: &Arc<Quota>, reading: u64) -> Self {
+        Self {
+            owner,
+            quota: Arc::clone(quota),
+            time: Timeline::starting(reading),
+            bucket: quota.requests().map(Bucket::full),
+            window: quota.tokens().map(|window| Window::empty(window, reading)),
+            open: 0,
+            epoch: 0,
+        }
+    }
+
+    pub(crate) fn quota(&self) -> &Arc<Quota> {
+        &self.quota
+    }
+
+    /// Lets time pass up to the clock's `reading`.
+    pub(crate) fn advance(&mut self, reading: u64) {
+        let elapsed = self.time.observe(reading, self.quota.window_ns());
+        if elapsed == 0 {
+            return;
+        }
+        if let (Some(rate), Some(bucket)) = (self.quota.requests(), &mut self.bucket) {
+            bucket.refill(rate, elapsed);
+        }
+        if let (Some(tokens), Some(window)) = (self.quota.tokens(), &mut self.window) {
+            window.roll(tokens, self.time.now());
+        }
+    }
+
+    /// Goes on under another quota: nothing that was used is forgotten.
+    pub(crate) fn adopt(&mut self, quota: &Arc<Quota>) {
+        if Arc::ptr_eq(&self.quota, quota) || self.quota == *quota {
+            return;
+        }
+        self.bucket = quota.requests().map(|new| self.adopted_bucket(new));
+        self.adopt_window(quota);
+        self.quota = Arc::clone(quota);
+    }
+
+    /// Why `cost` cannot be taken at `reading`, if so; `lease` also asks for a place among the
+    /// open leases.
+    pub(crate) fn refuses(&self, cost: &Cost, lease: bool, reading: u64) -> Option<Refusal> {
+        let candidates = [
+            self.refuses_requests(cost.requests(), reading),
+            self.refuses_tokens(cost.tokens(), reading),
+            if lease { self.refuses_lease() } else { None },
+        ];
+        candidates.into_iter().flatten().reduce(Refusal::worse)
+    }
+
+    /// Takes what [`Self::refuses`] did not refuse.
+    pub(crate) fn take(&mut self, cost: &Cost) {
+        if let (Some(rate), Some(bucket)) = (self.quota.requests(), &mut self.bucket) {
+            bucket.take(rate, cost.requests());
+        }
+        if let Some(window) = &mut self.window {
+            window.charge(cost.tokens());
+        }
+    }
+
+    /// Opens a lease on what was just taken.
+    pub(crate) fn open(&mut self) -> Charge {
+        self.open += 1;
+        Charge {
+            epoch: self.epoch,
+            slot: self.window.as_ref().map_or(0, Window::index),
+        }
+    }
+
+    /// Ends a lease at the reserved cost.
+    pub(crate) const fn release(&mut self) {
+        self.open = self.open.saturating_sub(1);
+    }
+
+    /// Replaces the reserved tokens by the actual ones.
+    pub(crate) fn correct(&mut self, charge: Charge, reserved: u64, actual: u64) {
+        let Some(window) = &mut self.window else {
+            return;
+        };
+        if actual > reserved {
+            window.charge(actual - reserved);
+        } else if charge.epoch == self.epoch {
+            window.credit(charge.slot, reserved - actual);
+        }
+    }
+
+    /// Whether forgetting this key would change nothing.
+    pub(crate) fn is_idle(&self) -> bool {
+        let full = match (self.quota.requests(), &self.bucket) {
+            (Some(rate), Some(bucket)) => bucket.is_full(rate),
+            _ => true,
+        };
+        full && self.open == 0 && self.window.as_ref().is_none_or(Window::is_empty)
+    }
+
+    /// Gives back the memory of a forgotten key.
+    pub(crate) fn clear(&mut self) {
+        self.window = None;
+    }
+
+    /// What is left, as the scope at position `scope`.
+    pub(crate) fn meters(&self, scope: usize, reading: u64) -> Snapshot {
+        let wait = |delay| {
+            if delay == 0 {
+                0
+            } else {
+                self.time.wait(reading, delay)
+            }
+        };
+        let requests = self.quota.requests().zip(self.bucket.as_ref());
+        let tokens = self.quota.tokens().zip(self.window.as_ref());
+        Snapshot {
+            requests: requests.map(|(rate, bucket)| Meter {
+                scope,
+                limit: rate.burst(),
+                remaining: bucket.remaining(rate),
+                reset_ns: wait(bucket.reset_ns(rate)),
+            }),
+            tokens: tokens.map(|(tokens, window)| Meter {
+                scope,
+                limit: tokens.limit(),
+                remaining: window.remaining(tokens),
+                reset_ns: wait(window.reset_ns(tokens, self.time.now())),
+            }),
+            concurrency: self.quota.concurrency().map(|limit| Meter {
+                scope,
+                limit,
+                remaining: limit.saturating_sub(self.open),
+                reset_ns: 0,
+            }),
+        }
+    }
+
+    fn refuses_requests(&self, requests: u64, reading: u64) -> Option<Refusal> {
+        let (rate, bucket) = self.quota.requests().zip(self.bucket.as_ref())?;
+        if rate.rate() == 0 || requests > rate.burst() {
+            return Some(never(Dimension::Requests));
+        }
+        self.refuses_for(Dimension::Requests, bucket.wait_ns(rate, requests), reading)
+    }
+
+    fn refuses_tokens(&self, tokens: u64, reading: u64) -> Option<Refusal> {
+        let (limits, window) = self.quota.tokens().zip(self.window.as_ref())?;
+        if tokens > limits.limit() {
+            return Some(never(Dimension::Tokens));
+        }
+        let delay = window.wait_ns(limits, tokens, self.time.now());
+        self.refuses_for(Dimension::Tokens, delay, reading)
+    }
+
+    fn refuses_lease(&self) -> Option<Refusal> {
+        match self.quota.concurrency()? {
+            0 => Some(never(Dimension::Concurrency)),
+            limit if self.open < limit => None,
+            _ => Some(refusal(Dimension::Concurrency, 0)),
+        }
+    }
+
+    fn refuses_for(&self, dimension: Dimension, delay: u64, reading: u64) -> Option<Refusal> {
+        (delay > 0).then(|| refusal(dimension, self.time.wait(reading, delay)))
+    }
+
+    fn adopted_bucket(&self, new: &super::RequestRate) -> Bucket {
+        match (self.quota.requests(), self.bucket) {
+            (Some(old), Some(mut bucket)) => {
+                bucket.adopt(old, new);
+                bucket
+            }
+            _ => Bucket::full(new),
+        }
+    }
+
+    fn adopt_window(&mut self, quota: &Quota) {
+        let same_ring = self
+            .quota
+            .tokens()
+            .zip(quota.tokens())
+            .map(|(old, new)| old.same_ring(new));
+        if same_ring == Some(true) {
+            return;
+        }
+        let now = self.time.now();
+        self.window = quota.tokens().map(|new| {
+            self.window
+                .as_ref()
+                .map_or_else(|| Window::empty(new, now), |ring| ring.adopt(new, now))
+        });
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+}
+
+const fn refusal(dimension: Dimension, wait_ns: u64) -> Refusal {
+    Refusal {
+        scope: 0,
+        dimension,
+        wait_ns,
+        permanent: false,
+    }
+}
+
+const fn never(dimension: Dimension) -> Refusal {
+    Refusal {
+        scope: 0,
+        dimension,
+        wait_ns: 0,
+        permanent: true,
+    }
+}

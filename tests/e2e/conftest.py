@@ -1,0 +1,70 @@
+"""One server with the real model for the whole session; tests that break things start their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.servers import Server, free_port, millstream_command, serving
+
+CONFIG = """
+[engines.local]
+kind = "torch"
+model = "smollm2-135m-instruct"
+threads = 2
+max_batch = 8
+kv_tokens = 12288
+
+[models.smollm2-135m-instruct]
+routes = [{ engine = "local" }]
+
+[models.two-a-minute]
+routes = [{ engine = "local" }]
+limits = { requests = { per_second = 1, burst = 2 }, tokens = { limit = 400, window_ms = 60000 } }
+
+[models.one-at-a-time]
+routes = [{ engine = "local" }]
+limits = { concurrency = 1 }
+
+[models.hasty]
+routes = [{ engine = "local" }]
+timeouts = { total_seconds = 0.5 }
+
+[streams]
+keep_alive_seconds = 0.3
+blocked_send_seconds = 2
+"""
+
+
+@pytest.fixture(scope="session")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration with the demo model under several names."""
+    path = tmp_path_factory.mktemp("config") / "millstream.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.fixture(scope="session")
+def server(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """``millstream serve``, ready."""
+    port = free_port()
+    folder = tmp_path_factory.mktemp("server")
+    with serving(millstream_command(port, config), port=port, folder=folder) as running:
+        yield running
+
+
+@pytest.fixture
+def idle(server: Server) -> Iterator[Server]:
+    """The shared server; after the test its engine must have nothing left to do."""
+    yield server
+    assert_idle(server)
+
+
+def assert_idle(server: Server) -> None:
+    """No stream, no sequence, no page is left behind."""
+    from tests.e2e.servers import until
+
+    until(lambda: server.metric("millstream_active_streams") == 0, what="streams released")
+    until(lambda: server.metric("millstream_engine_batch_size") == 0, what="engine idle")

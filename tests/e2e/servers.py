@@ -1,0 +1,121 @@
+"""Real servers in their own processes, and what their engines say of themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+MODEL = "smollm2-135m-instruct"
+START_SECONDS = 90.0
+
+
+def free_port() -> int:
+    """A port that nobody listened on a moment ago."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@dataclass(frozen=True)
+class Server:
+    """One running server."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(f"{self.url}{path}", timeout=10)
+
+    def ready(self) -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return self.get("/readyz").status_code == 200
+        return False
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Sum of the samples of this name that carry these labels."""
+        families = text_string_to_metric_families(self.get("/metrics").text)
+        return sum(
+            sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
+
+    def workers(self) -> list[int]:
+        """Process ids of the Granian workers."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(pid) for pid in children.split()]
+
+
+def until(condition: object, *, seconds: float = 30.0, what: str = "") -> None:
+    """Poll a condition; fails after ``seconds`` (a bound on a hang, not a measurement)."""
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not reached in {seconds} s: {what or condition}")
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def serving(
+    command: list[str], *, port: int, folder: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[Server]:
+    """Run a server until the block ends; what it printed is shown if it does not start."""
+    log = folder / f"server-{port}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "XDG_RUNTIME_DIR": str(folder), **(environment or {})},
+        )
+    server = Server(process, port, log)
+    try:
+        until(lambda: process.poll() is not None or server.ready(), seconds=START_SECONDS)
+        assert process.poll() is None, log.read_text()
+        yield server
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, and SIGKILL for what does not listen."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def millstream_command(port: int, config: Path | None = None, *more: str) -> list[str]:
+    """``millstream serve`` on this port."""
+    command = [sys.executable, "-m", "millstream.cli", "serve", "--port", str(port), *more]
+    return [*command, "--config", str(config)] if config else command
+
+
+def granian_command(port: int, *more: str) -> list[str]:
+    """The user's own Granian command line."""
+    return [
+        sys.executable, "-m", "granian", "--interface", "asgi", "--host", "127.0.0.1",
+        "--port", str(port), *more, "millstream.asgi:app",
+    ]  # fmt: skip

@@ -1,0 +1,167 @@
+"""Killed processes: what clients see, and what comes back by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.conftest import assert_idle
+from tests.e2e.http1 import Connection, events
+from tests.e2e.servers import (
+    Server,
+    free_port,
+    granian_command,
+    millstream_command,
+    serving,
+    until,
+)
+from tests.e2e.test_http1 import CHAT, chat
+
+
+def engine_pid(config: Path, folder: Path) -> int:
+    """The engine's process id, as ``millstream engine status`` tells it."""
+    output = subprocess.run(
+        [sys.executable, "-m", "millstream.cli", "engine", "status", "--json", "--config", config],
+        env={**os.environ, "XDG_RUNTIME_DIR": str(folder)},
+        check=True,
+        capture_output=True,
+        timeout=60,
+    ).stdout
+    return int(json.loads(output)["engines"]["local"]["pid"])
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("faults")
+
+
+@pytest.fixture
+def own_server(config: Path, folder: Path) -> Iterator[Server]:
+    """A server that the test may hurt."""
+    port = free_port()
+    with serving(millstream_command(port, config), port=port, folder=folder) as running:
+        yield running
+
+
+def test_a_killed_engine_ends_its_streams_and_comes_back(
+    own_server: Server, config: Path, folder: Path
+) -> None:
+    workers = own_server.workers()
+    with Connection(own_server.port) as client, Connection(own_server.port) as whole:
+        client.post(CHAT, chat(max_tokens=1500, ignore_eos=True))
+        whole.post(CHAT, chat(max_tokens=1500, ignore_eos=True, stream=False))
+        client.read_until(b"data: ")
+        until(lambda: own_server.metric("millstream_engine_batch_size") == 2)
+        os.kill(engine_pid(config, folder), signal.SIGKILL)
+        client.read_all()
+        assert not client.complete
+        last = events(client.body)[-1]
+        assert isinstance(last, dict)
+        assert last["error"]["code"] == "engine_lost"
+        assert whole.read_head() == 502
+    assert not own_server.ready()
+    refused = httpx.post(f"{own_server.url}{CHAT}", json=chat(max_tokens=1))
+    assert refused.status_code == 503
+    assert refused.json()["error"]["code"] == "engine_unavailable"
+    assert int(refused.headers["retry-after"]) > 0
+    until(own_server.ready, seconds=60)
+    answer = httpx.post(
+        f"{own_server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60
+    )
+    assert answer.status_code == 200
+    assert own_server.workers() == workers
+    assert own_server.metric("millstream_requests_total", outcome="engine_lost") == 2
+    assert_idle(own_server)
+
+
+def test_a_killed_worker_frees_its_requests_and_the_engine_stays(
+    config: Path, folder: Path
+) -> None:
+    port = free_port()
+    command = granian_command(port, "--workers", "2", "--respawn-failed-workers")
+    environment = {"MILLSTREAM_CONFIG": str(unlimited(config, folder))}
+    with serving(command, port=port, folder=folder, environment=environment) as server:
+        until(lambda: len(server.workers()) >= 2)
+        engine = engine_pid(unlimited(config, folder), folder)
+        clients = [Connection(port) for _ in range(6)]
+        for client in clients:
+            client.post(CHAT, chat(max_tokens=1500, ignore_eos=True))
+        until(lambda: server.metric("millstream_engine_batch_size") == 6)
+        victims = [pid for pid in server.workers() if is_worker(pid)]
+        os.kill(victims[0], signal.SIGKILL)
+        until(lambda: server.metric("millstream_engine_batch_size") < 6)
+        os.kill(victims[1], signal.SIGKILL)
+        for client in clients:
+            client.read_all()
+            assert not client.complete
+            client.close()
+        until(server.ready, seconds=60)
+        until(lambda: server.metric("millstream_engine_batch_size") == 0)
+        until(lambda: server.metric("millstream_kv_blocks_used") == 0)
+        assert engine_pid(unlimited(config, folder), folder) == engine
+        answer = httpx.post(
+            f"{server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60
+        )
+        assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_granian_runs_the_app_and_all_workers_share_one_engine(
+    config: Path, folder: Path, workers: int
+) -> None:
+    port = free_port()
+    path = unlimited(config, folder)
+    command = granian_command(port, "--workers", str(workers))
+    environment = {"MILLSTREAM_CONFIG": str(path)}
+    with serving(command, port=port, folder=folder, environment=environment) as server:
+        for _ in range(8):
+            answer = httpx.post(f"{server.url}{CHAT}", json=chat(max_tokens=2, stream=False))
+            assert answer.status_code == 200
+        assert server.metric("millstream_requests_total") == 8
+        assert engines_of(folder) == 1
+
+
+def test_a_server_that_is_told_to_leave_lets_streams_finish(own_server: Server) -> None:
+    with Connection(own_server.port) as client:
+        client.post(CHAT, chat(max_tokens=60, ignore_eos=True))
+        client.read_until(b"data: ")
+        own_server.process.send_signal(signal.SIGTERM)
+        client.read_all()
+        assert client.complete
+        assert events(client.body)[-1] == "[DONE]"
+    assert own_server.process.wait(30) is not None
+
+
+def unlimited(config: Path, folder: Path) -> Path:
+    """The configuration without limits, which one process alone may keep in memory."""
+    path = folder / "unlimited.toml"
+    kept = [line for line in config.read_text().splitlines() if not line.startswith("limits")]
+    path.write_text("\n".join(kept))
+    return path
+
+
+def is_worker(pid: int) -> bool:
+    """Whether this child of Granian answers requests (it also has helpers)."""
+    return b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def engines_of(folder: Path) -> int:
+    """Engine processes whose runtime directory lies in this folder."""
+    count = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+            environment = (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if b"millstream.engines.torch.process" in command:
+            count += str(folder).encode() in environment
+    return count

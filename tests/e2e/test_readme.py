@@ -1,0 +1,63 @@
+"""What the README shows is what happens."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.http1 import events
+from tests.e2e.servers import Server
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README.read_text(), re.M | re.S)
+
+
+def here(text: str, server: Server) -> str:
+    assert "127.0.0.1:8000" in text
+    return text.replace("127.0.0.1:8000", f"127.0.0.1:{server.port}")
+
+
+def test_the_curl_example_streams_a_true_answer(idle: Server) -> None:
+    (command,) = blocks("bash")
+    output = subprocess.run(
+        ["bash", "-euc", here(command, idle)], check=True, capture_output=True, timeout=60
+    ).stdout
+    chunks = events(output)
+    assert chunks[-1] == "[DONE]"
+    assert b"Paris" in output
+
+
+def test_the_python_example_prints_a_true_answer(idle: Server) -> None:
+    (program,) = blocks("python")
+    output = subprocess.run(
+        [sys.executable, "-c", here(program, idle)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
+    assert "Paris" in output
+
+
+def test_the_configuration_example_is_valid(tmp_path: Path) -> None:
+    (content,) = blocks("toml")
+    path = tmp_path / "millstream.toml"
+    path.write_text(content)
+    command = [sys.executable, "-m", "millstream.cli", "config", "check", "--config", str(path)]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("target", ["serve", "test"])
+def test_the_first_commands_are_targets_of_the_makefile(target: str) -> None:
+    assert f"make {target} " in README.read_text()[:1200]
+    makefile = (README.parent / "Makefile").read_text()
+    assert re.search(rf"^{target}:", makefile, re.M)

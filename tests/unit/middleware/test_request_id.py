@@ -1,0 +1,64 @@
+"""Every response names its request."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from millstream.middleware.request_id import RequestIdMiddleware
+
+
+async def receive() -> Message:
+    return {"type": "http.request"}
+
+
+async def answer(*headers: tuple[bytes, bytes]) -> tuple[Scope, list[Message]]:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")]})
+        await send({"type": "http.response.body", "body": b"x"})
+
+    scope: Scope = {"type": "http", "headers": list(headers)}
+    await RequestIdMiddleware(app)(scope, receive, send)
+    return scope, sent
+
+
+async def test_a_plain_id_of_the_client_is_kept_and_echoed() -> None:
+    scope, sent = await answer((b"x-request-id", b"abc-1.2:3_4"))
+    assert scope["state"]["request_id"] == "abc-1.2:3_4"
+    assert sent[0]["headers"] == [(b"a", b"b"), (b"x-request-id", b"abc-1.2:3_4")]
+    assert sent[1] == {"type": "http.response.body", "body": b"x"}
+
+
+@pytest.mark.parametrize("bad", [b"", b"a b", b"a\nb", b"x" * 129, "é".encode(), b'a"b'])
+async def test_anything_else_is_replaced(bad: bytes) -> None:
+    scope, sent = await answer((b"x-request-id", bad))
+    made = scope["state"]["request_id"]
+    assert made.encode() != bad
+    assert len(made) == 32
+    assert (b"x-request-id", made.encode()) in sent[0]["headers"]
+
+
+async def test_two_requests_never_share_a_made_id() -> None:
+    first, _ = await answer()
+    second, _ = await answer()
+    assert first["state"]["request_id"] != second["state"]["request_id"]
+
+
+@pytest.mark.parametrize("kind", ["lifespan", "websocket"])
+async def test_other_protocols_pass_untouched(kind: str) -> None:
+    seen: list[tuple[Scope, Receive, Send]] = []
+
+    async def send(_message: Message) -> None:
+        raise AssertionError
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append((scope, receive, send))
+
+    scope: Scope = {"type": kind}
+    await RequestIdMiddleware(app)(scope, receive, send)
+    assert seen == [({"type": kind}, receive, send)]
