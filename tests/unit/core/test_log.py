@@ -40,10 +40,13 @@ def test_the_terminal_record_cannot_be_appended() -> None:
     assert log.tail == 0
 
 
-@pytest.mark.parametrize("bound", [{"max_bytes": 0}, {"max_records": 0}, {"max_bytes": 1 << 31}])
-def test_impossible_bounds_are_refused(bound: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=next(iter(bound))):
-        _core.Log(**bound)
+@pytest.mark.parametrize(
+    ("max_bytes", "max_records", "named"),
+    [(0, 1, "max_bytes"), (1, 0, "max_records"), (1 << 31, 1, "max_bytes")],
+)
+def test_impossible_bounds_are_refused(max_bytes: int, max_records: int, named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        _core.Log(max_bytes=max_bytes, max_records=max_records)
 
 
 def test_the_oldest_records_give_way() -> None:
