@@ -384,7 +384,7 @@ class Reader:
 
     @property
     def gap(self) -> tuple[int, int] | None:
-        """(oldest, latest) after an overrun: everything after `cursor` and before oldest is lost."""
+        """(oldest, latest) after an overrun: all after `cursor` and before oldest is lost."""
 
 @final
 class Notifier:

@@ -72,7 +72,7 @@ class Hub:
         self._descriptor = ring.fileno()
         self._on_ended = on_ended
         self._on_failed = on_failed
-        self._closed = False
+        self._closed = self._failed = False
         self._loop.add_reader(self._descriptor, self.drain)
 
     @property
@@ -95,9 +95,13 @@ class Hub:
             self._loop.remove_reader(self._descriptor)
 
     def drain(self) -> None:
+        """Bring over what is due, as the loop does by itself; for a last look before `close`."""
+        if self._failed:
+            return
         try:
             waiters, ended = self._hub.drain()
         except OSError as error:
+            self._failed = True
             self.close()
             self._on_failed(error)
             return
