@@ -7,6 +7,56 @@ from typing_extensions import Buffer
 
 # --- attention ---------------------------------------------------------------------------------
 
+class _CacheShape(Protocol):
+    @property
+    def layers(self) -> int: ...
+    @property
+    def pages(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def heads(self) -> int: ...
+    @property
+    def kv_heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+
+@final
+class PagedAttention:
+    def __new__(cls, shape: _CacheShape, *, bfloat16: bool, threads: int) -> PagedAttention: ...
+    def extend_pages(self, slot: int, pages: list[int]) -> None: ...
+    def clear_pages(self, slot: int) -> None: ...
+    def begin(self, rows: list[tuple[int, int, int]]) -> int: ...
+    def attend(
+        self, layer: int, query: Buffer, key: Buffer, value: Buffer, output: Buffer
+    ) -> None: ...
+
+# --- decoder -----------------------------------------------------------------------------------
+
+@final
+class LlamaDecoder:
+    def __new__(
+        cls,
+        shape: _CacheShape,
+        frame: object,
+        layers: Iterable[object],
+        *,
+        bfloat16: bool,
+        threads: int,
+    ) -> LlamaDecoder: ...
+    def extend_pages(self, slot: int, pages: list[int]) -> None: ...
+    def clear_pages(self, slot: int) -> None: ...
+    def greedy(
+        self, rows: list[tuple[int, int, int]], ids: list[int], samples: list[int]
+    ) -> list[int]: ...
+    def logits(
+        self,
+        rows: list[tuple[int, int, int]],
+        ids: list[int],
+        samples: list[int],
+        output: Buffer,
+    ) -> None: ...
+
 # --- detokenizer -------------------------------------------------------------------------------
 
 @final
