@@ -75,7 +75,7 @@ class Vocabulary:
 class Detokenizer:
     """One choice's ids on their way to text: whole UTF-8 scalars, nothing of a stop string."""
 
-    def __new__(cls, vocabulary: Vocabulary, stop: list[str] = []) -> Self:
+    def __new__(cls, vocabulary: Vocabulary, stop: list[str] = ...) -> Self:
         """A text that ends before the first of the stop strings; ValueError if one is empty."""
 
     def push(self, token: int) -> str:
@@ -456,7 +456,7 @@ class RingConsumer:
     """The worker's end of a ring; releases memory and descriptors when it is collected."""
 
     @staticmethod
-    def create(capacity: int = 8388608) -> RingConsumer:
+    def create(capacity: int = ...) -> RingConsumer:
         """Make a ring of ``capacity`` bytes, a power of two from 4 KiB to 1 GiB.
 
         Raises ValueError for another capacity, OSError when the system gives no memory.
