@@ -15,13 +15,12 @@ from contextlib import asynccontextmanager
 from time import monotonic_ns, time_ns
 
 from fastapi import FastAPI, Request
-from millstream.streams.deliveries import Deliveries
-from millstream.streams.hub import Hub, Wakeups
 from starlette.responses import Response, StreamingResponse
 
 from millstream._core import Encoder, Log, Reader, RingConsumer, RingProducer
 from millstream.middleware.request_id import RequestIdMiddleware
-from millstream.streams.delivery import DeliverySweep
+from millstream.streams.deliveries import Deliveries
+from millstream.streams.hub import Hub, Wakeups
 from millstream.streams.response import StreamResponse
 from millstream.streams.stream import Deadlines, Stream
 from millstream.types import Kind, SamplingParams

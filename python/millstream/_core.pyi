@@ -1,7 +1,7 @@
 """The Rust token path; proved against the built module by stubtest."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, Self, final
+from typing import Literal, Protocol, Self, final
 
 from typing_extensions import Buffer
 

@@ -83,8 +83,10 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
 
 
 def _engine(name: str, settings: TorchEngineSettings, wakeups: Wakeups) -> Engine:
-    def hub(ring: RingConsumer, on_ended: Callable[[int], None]) -> Hub:
-        return Hub(ring, wakeups, on_ended=on_ended, on_failed=on_ended)
+    def hub(
+        ring: RingConsumer, on_ended: Callable[[int], None], on_failed: Callable[[OSError], None]
+    ) -> Hub:
+        return Hub(ring, wakeups, on_ended=on_ended, on_failed=on_failed)
 
     options = EngineOptions(
         model=settings.model,
@@ -113,8 +115,8 @@ def _limiter(settings: Settings) -> MemoryLimiter:
 def _limits(settings: LimitSettings) -> Limits:
     requests, tokens = settings.requests, settings.tokens
     return Limits(
-        requests=requests and RequestRate(requests.per_second, requests.capacity),
-        tokens=tokens and TokenWindow(tokens.limit, tokens.window_ms),
+        requests=None if requests is None else RequestRate(requests.per_second, requests.capacity),
+        tokens=None if tokens is None else TokenWindow(tokens.limit, tokens.window_ms),
         concurrency=settings.concurrency,
     )
 

@@ -74,9 +74,7 @@ def step_loop(runner: PagedRunner) -> StepLoop:
         expected_output=8,
     )
     outlet = Outlet(Emitter(Vocabulary(TOKENS, [])))
-    return StepLoop(
-        scheduler, runner, outlet, vocabulary_size=len(TOKENS), eos_ids=frozenset()
-    )
+    return StepLoop(scheduler, runner, outlet, vocabulary_size=len(TOKENS), eos_ids=frozenset())
 
 
 class Stand:
@@ -87,9 +85,7 @@ class Stand:
         self.directory.prepare()
         self.runner = GatedRunner()
         self.loop = step_loop(self.runner)
-        self.server = Server(
-            listen(self.directory.socket), idle_exit_seconds=idle_exit_seconds
-        )
+        self.server = Server(listen(self.directory.socket), idle_exit_seconds=idle_exit_seconds)
         self.serving = asyncio.create_task(self.server.serve())
         self.thread = threading.Thread(target=self.loop.run)
         self.thread.start()
