@@ -27,7 +27,7 @@ def _cases(draw: st.DrawFn) -> tuple[list[bytes], set[int], list[int], list[str]
 
 
 @given(_cases())
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_shows_at_every_step_what_the_twin_shows(
     case: tuple[list[bytes], set[int], list[int], list[str]],
 ) -> None:

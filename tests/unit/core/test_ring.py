@@ -3,7 +3,9 @@ from __future__ import annotations
 import gc
 import mmap
 import os
+import random
 import select
+import threading
 
 import pytest
 
@@ -194,6 +196,36 @@ def test_a_producer_that_lies_about_the_head_breaks_only_the_ring(
     for _ in range(2):
         with pytest.raises(ConnectionError, match="head"):
             consumer.drain()
+
+
+def test_memory_scribbled_over_during_a_drain_gives_records_or_an_error() -> None:
+    source = random.Random(11)
+    broken = 0
+    for _ in range(30):
+        consumer = RingConsumer.create(1 << 16)
+        producer = _producer(consumer)
+        for number in range(500):
+            producer.write(number, Kind.TOKEN, "é" * (number % 50), time_ns=0)
+        producer.flush()
+        words = Memory(consumer.memory_fd()).map
+        places = [source.randrange(HEADER_BYTES, len(words)) for _ in range(2000)]
+        noise = source.randbytes(2000)
+        scribbler = threading.Thread(target=_scribble, args=(words, places, noise))
+        scribbler.start()
+        try:
+            for _ in range(50):
+                assert all(1 <= record[2] <= 5 for record in consumer.drain())
+                producer.write(0, Kind.TOKEN, "x" * 500, time_ns=0)
+                producer.flush()
+        except ConnectionError:
+            broken += 1
+        scribbler.join()
+    assert broken
+
+
+def _scribble(words: mmap.mmap, places: list[int], noise: bytes) -> None:
+    for place, byte in zip(places, noise, strict=True):
+        words[place] = byte
 
 
 def test_a_consumer_that_lies_about_the_tail_makes_flush_fail_and_write_go_on(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from millstream._core import INTER_TOKEN_BOUNDS_NS
 from millstream.telemetry import names
 
 NAMES = {
@@ -24,3 +25,7 @@ def test_total_ends_the_name_of_a_counter_and_of_nothing_else(name: str) -> None
 @pytest.mark.parametrize("buckets", [names.TIME_TO_FIRST_TOKEN_BUCKETS, names.INTER_TOKEN_BUCKETS])
 def test_buckets_rise(buckets: tuple[float, ...]) -> None:
     assert sorted(set(buckets)) == list(buckets)
+
+
+def test_gaps_between_tokens_are_shown_in_the_buckets_in_which_the_log_counts_them() -> None:
+    assert tuple(bound / 1e9 for bound in INTER_TOKEN_BOUNDS_NS) == names.INTER_TOKEN_BUCKETS

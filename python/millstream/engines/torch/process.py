@@ -17,13 +17,19 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from millstream.engines.torch.batch import Batch, Row
 from millstream.engines.torch.loop import StepLoop
 from millstream.engines.torch.options import EngineOptions
 from millstream.engines.torch.protocol import PROTOCOL_VERSION, Welcome
 from millstream.engines.torch.runtime import RuntimeDirectory, take_lock
 from millstream.engines.torch.server import Server
 from millstream.errors import ConfigError
+from millstream.types import SamplingParams
+
+if TYPE_CHECKING:
+    from millstream.engines.torch.runner import ModelRunner
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +96,7 @@ def load(options: EngineOptions) -> tuple[StepLoop, Welcome]:
         dtype=options.dtype,
         threads=options.threads,
     )
+    warm_up(runner)
     tokenizer = Tokenizer.load(model.path)
     tokens = tokenizer.vocabulary_bytes()
     pool = PagePool(runner.num_pages, runner.page_size)
@@ -116,6 +123,15 @@ def load(options: EngineOptions) -> tuple[StepLoop, Welcome]:
         cache_tokens=pool.num_pages * pool.page_size,
         max_batch=runner.max_batch,
     )
+
+
+def warm_up(runner: ModelRunner) -> None:
+    """Compute a prompt and a decode once, so that the first user does not pay for first calls."""
+    prompt, params = list(range(min(16, runner.page_size - 1))), SamplingParams(max_tokens=2)
+    runner.open_slot(0, params, seed=0, prompt=prompt)
+    runner.step(Batch([Row(0, [0], 0, prompt)])).ids()
+    runner.step(Batch([Row(0, [0], len(prompt))])).ids()
+    runner.close_slot(0)
 
 
 def _detach(log: Path) -> bool:

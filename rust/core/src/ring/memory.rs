@@ -14,6 +14,12 @@ use super::layout::{
 };
 use super::storage::{OBSERVE, PUBLISH, Storage, WORD};
 
+/// Page faults would otherwise be paid one by one in the first lap, by the first tokens.
+#[cfg(target_os = "linux")]
+const SHARED_AND_PRESENT: libc::c_int = libc::MAP_SHARED | libc::MAP_POPULATE;
+#[cfg(not(target_os = "linux"))]
+const SHARED_AND_PRESENT: libc::c_int = libc::MAP_SHARED;
+
 /// A shared mapping of a ring's memory; unmapped on drop.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -60,7 +66,7 @@ impl Memory {
                 ptr::null_mut(),
                 size,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
+                SHARED_AND_PRESENT,
                 descriptor.as_raw_fd(),
                 0,
             )
