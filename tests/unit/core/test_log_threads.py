@@ -4,44 +4,79 @@ from __future__ import annotations
 
 import json
 import select
+import sys
 import threading
+from collections.abc import Iterator
+
+import pytest
 
 from millstream import _core
 from millstream.types import Kind
 
 READERS = 8
 RECORDS = 3000
+EVERY = 2
 
 
-def follow(log: _core.Log, seen: list[str]) -> None:
-    """Read to the end as an event loop would; a lost wake shows as a timeout."""
+class Checkpoints:
+    """Lets the producer wait until every reader has the record that it wrote last."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Semaphore(0)
+
+    def saw(self, text: str) -> None:
+        if text.isdigit() and int(text) % EVERY == 0:
+            self.reached.release()
+
+    def wait(self) -> None:
+        # Nothing is appended meanwhile that could wake a reader which this record left asleep.
+        for _ in range(READERS):
+            assert self.reached.acquire(timeout=20), "a wake was lost"
+
+
+def follow(log: _core.Log, seen: list[str], checkpoints: Checkpoints) -> None:
+    """Read to the end as an event loop would."""
     notifier = _core.Notifier()
     encoder = _core.Encoder(dialect="native", framing="ndjson", chunk_id="c", model="m", created=1)
     reader = _core.Reader(log, encoder)
     while not reader.finished:
         frames = reader.take()
-        seen.extend(json.loads(line).get("text", "") for line in frames.splitlines())
+        for line in frames.splitlines():
+            seen.append(json.loads(line).get("text", ""))
+            checkpoints.saw(seen[-1])
         if reader.gap is not None:
             seen.append(f"gap {reader.cursor + 1}..{reader.gap[0] - 1}")
             reader.skip_gap()
         elif not frames and not reader.finished and reader.park(reader, notifier):
-            assert select.select([notifier], [], [], 60)[0], "a wake was lost"
+            assert select.select([notifier], [], [], 30)[0], "a wake was lost"
             assert len(notifier.ready()) == 1
+
+
+@pytest.fixture(autouse=True)
+def switches_often() -> Iterator[None]:
+    """Threads change places within microseconds, so that appends fall between take and park."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
 
 
 def run(log: _core.Log) -> list[list[str]]:
     seen: list[list[str]] = [[] for _ in range(READERS)]
-    threads = [threading.Thread(target=follow, args=(log, texts)) for texts in seen]
+    checkpoints = Checkpoints()
+    threads = [
+        threading.Thread(target=follow, args=(log, texts, checkpoints), daemon=True)
+        for texts in seen
+    ]
     for thread in threads:
         thread.start()
-    pause = threading.Event()
     for number in range(RECORDS):
         log.append(Kind.TOKEN, f"{number}", token_count=1, time_ns=number)
-        if number % 50 == 0:
-            pause.wait(0.0005)  # lets readers park, so that wakes happen at all
+        if number % EVERY == 0:
+            checkpoints.wait()
     log.close("completed", time_ns=RECORDS)
     for thread in threads:
-        thread.join(90)
+        thread.join(60)
         assert not thread.is_alive()
     return seen
 
