@@ -15,12 +15,13 @@ from contextlib import asynccontextmanager
 from time import monotonic_ns, time_ns
 
 from fastapi import FastAPI, Request
+from millstream.streams.deliveries import Deliveries
+from millstream.streams.hub import Hub, Wakeups
 from starlette.responses import Response, StreamingResponse
 
 from millstream._core import Encoder, Log, Reader, RingConsumer, RingProducer
 from millstream.middleware.request_id import RequestIdMiddleware
 from millstream.streams.delivery import DeliverySweep
-from millstream.streams.hub import Hub
 from millstream.streams.response import StreamResponse
 from millstream.streams.stream import Deadlines, Stream
 from millstream.types import Kind, SamplingParams
@@ -65,12 +66,12 @@ class PacedEngine:
     ready = True
     model_info = None
 
-    def __init__(self) -> None:
+    def __init__(self, wakeups: Wakeups) -> None:
         ring = RingConsumer.create()
         memory, wake = os.dup(ring.memory_fd()), os.dup(ring.notify_fd())
         self._producer = RingProducer(memory, wake)
         self._callbacks: dict[int, object] = {}
-        self._hub = Hub(ring, self._ended)
+        self._hub = Hub(ring, wakeups, on_ended=self._ended, on_failed=_fail)
         self._pace = Pace(self._step, self._finish)
 
     def submit(
@@ -106,21 +107,25 @@ class PacedEngine:
         ended(EngineEnd.ENDED)
 
 
+def _fail(error: OSError) -> None:
+    raise error
+
+
 class _NoLease:
     def settle(self, _actual: int) -> bool:
-        return True
-
-    def cancel(self, _emitted: int) -> bool:
         return True
 
 
 def _millstream_app() -> FastAPI:
     requests = itertools.count(1)
-    sweep = DeliverySweep(keep_alive_ns=None, blocked_send_ns=10**12)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.engine = PacedEngine()
+        wakeups = Wakeups()
+        app.state.engine = PacedEngine(wakeups)
+        app.state.deliveries = Deliveries(
+            wakeups.notifier, keep_alive_ns=None, blocked_send_ns=10**12
+        )
         yield
 
     app = FastAPI(lifespan=lifespan)
@@ -147,7 +152,9 @@ def _millstream_app() -> FastAPI:
         encoder = Encoder(
             dialect="chat", chunk_id=f"chatcmpl-{number}", model="paced", created=stream.created
         )
-        return StreamResponse(stream, Reader(stream.log, encoder), sweep=sweep)
+        return StreamResponse(
+            stream, Reader(stream.log, encoder), deliveries=request.app.state.deliveries
+        )
 
     app.add_middleware(RequestIdMiddleware)
     return app

@@ -7,6 +7,56 @@ from typing_extensions import Buffer
 
 # --- attention ---------------------------------------------------------------------------------
 
+class _CacheShape(Protocol):
+    @property
+    def layers(self) -> int: ...
+    @property
+    def pages(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def heads(self) -> int: ...
+    @property
+    def kv_heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+
+@final
+class PagedAttention:
+    def __new__(cls, shape: _CacheShape, *, bfloat16: bool, threads: int) -> PagedAttention: ...
+    def extend_pages(self, slot: int, pages: list[int]) -> None: ...
+    def clear_pages(self, slot: int) -> None: ...
+    def begin(self, rows: list[tuple[int, int, int]]) -> int: ...
+    def attend(
+        self, layer: int, query: Buffer, key: Buffer, value: Buffer, output: Buffer
+    ) -> None: ...
+
+# --- decoder -----------------------------------------------------------------------------------
+
+@final
+class LlamaDecoder:
+    def __new__(
+        cls,
+        shape: _CacheShape,
+        frame: object,
+        layers: Iterable[object],
+        *,
+        bfloat16: bool,
+        threads: int,
+    ) -> LlamaDecoder: ...
+    def extend_pages(self, slot: int, pages: list[int]) -> None: ...
+    def clear_pages(self, slot: int) -> None: ...
+    def greedy(
+        self, rows: list[tuple[int, int, int]], ids: list[int], samples: list[int]
+    ) -> list[int]: ...
+    def logits(
+        self,
+        rows: list[tuple[int, int, int]],
+        ids: list[int],
+        samples: list[int],
+        output: Buffer,
+    ) -> None: ...
+
 # --- detokenizer -------------------------------------------------------------------------------
 
 @final
@@ -25,7 +75,7 @@ class Vocabulary:
 class Detokenizer:
     """One choice's ids on their way to text: whole UTF-8 scalars, nothing of a stop string."""
 
-    def __new__(cls, vocabulary: Vocabulary, stop: list[str] = []) -> Self:
+    def __new__(cls, vocabulary: Vocabulary, stop: list[str] = ...) -> Self:
         """A text that ends before the first of the stop strings; ValueError if one is empty."""
 
     def push(self, token: int) -> str:
@@ -384,7 +434,7 @@ class Reader:
 
     @property
     def gap(self) -> tuple[int, int] | None:
-        """(oldest, latest) after an overrun: everything after `cursor` and before oldest is lost."""
+        """(oldest, latest) after an overrun: all after `cursor` and before oldest is lost."""
 
 @final
 class Notifier:
@@ -406,7 +456,7 @@ class RingConsumer:
     """The worker's end of a ring; releases memory and descriptors when it is collected."""
 
     @staticmethod
-    def create(capacity: int = 8388608) -> RingConsumer:
+    def create(capacity: int = ...) -> RingConsumer:
         """Make a ring of ``capacity`` bytes, a power of two from 4 KiB to 1 GiB.
 
         Raises ValueError for another capacity, OSError when the system gives no memory.

@@ -73,7 +73,9 @@ def test_a_killed_engine_ends_its_streams_and_comes_back(
     assert refused.json()["error"]["code"] == "engine_unavailable"
     assert int(refused.headers["retry-after"]) > 0
     until(own_server.ready, seconds=60)
-    answer = httpx.post(f"{own_server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60)
+    answer = httpx.post(
+        f"{own_server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60
+    )
     assert answer.status_code == 200
     assert own_server.workers() == workers
     assert own_server.metric("millstream_requests_total", outcome="engine_lost") == 2
@@ -105,7 +107,9 @@ def test_a_killed_worker_frees_its_requests_and_the_engine_stays(
         until(lambda: server.metric("millstream_engine_batch_size") == 0)
         until(lambda: server.metric("millstream_kv_blocks_used") == 0)
         assert engine_pid(unlimited(config, folder), folder) == engine
-        answer = httpx.post(f"{server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60)
+        answer = httpx.post(
+            f"{server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60
+        )
         assert answer.status_code == 200
 
 

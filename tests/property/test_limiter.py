@@ -1,4 +1,4 @@
-"""The Rust limiter answers as its plain twin does, whatever is asked and whatever the clock does."""
+"""The Rust limiter answers as its plain twin does, whatever is asked and whatever time it is."""
 
 from __future__ import annotations
 

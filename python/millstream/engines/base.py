@@ -61,6 +61,11 @@ class Tokenizer(Protocol):
         """Most tokens of prompt and completion together."""
         ...
 
+    @property
+    def vocabulary_size(self) -> int:
+        """Ids are below this."""
+        ...
+
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text."""
         ...

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from millstream.streams.delivery import Delivery, DeliverySweep
+from millstream.streams.delivery import Delivery
 from millstream.streams.failure import Failure
 from millstream.streams.formats import EVENT_STREAM
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from millstream._core import Reader
+    from millstream.streams.deliveries import Deliveries
     from millstream.streams.stream import Stream
 
 OVERRUN = Failure(
@@ -37,7 +38,7 @@ class StreamResponse(Response):
         stream: Stream,
         reader: Reader,
         *,
-        sweep: DeliverySweep,
+        deliveries: Deliveries,
         media_type: str = EVENT_STREAM,
         headers: Mapping[str, str] | None = None,
         clock: Callable[[], int] = monotonic_ns,
@@ -47,9 +48,11 @@ class StreamResponse(Response):
         self.background = None
         self._stream = stream
         self._reader = reader
-        self._sweep = sweep
+        self._deliveries = deliveries
         self._clock = clock
-        self.init_headers({"cache-control": "no-cache", "x-accel-buffering": "no", **(headers or {})})
+        self.init_headers(
+            {"cache-control": "no-cache", "x-accel-buffering": "no", **(headers or {})}
+        )
         # Attached here and not in the call: between the two the stream has an owner already.
         stream.attach()
 
@@ -58,7 +61,7 @@ class StreamResponse(Response):
         delivery = self._delivery(send)
         departure = asyncio.ensure_future(client_departure(receive))
         departure.add_done_callback(lambda _: delivery.leave())
-        self._sweep.add(delivery)
+        self._deliveries.add(delivery)
         try:
             await send(
                 {
@@ -69,7 +72,7 @@ class StreamResponse(Response):
             )
             await delivery.run()
         finally:
-            self._sweep.discard(delivery)
+            self._deliveries.discard(delivery)
             departure.cancel()
             self._stream.detach()
 
@@ -80,6 +83,7 @@ class StreamResponse(Response):
             self._stream,
             self._reader,
             send,
+            notifier=self._deliveries.notifier,
             overrun=b"data: " + error + b"\n\n" if is_sse else error + b"\n",
             comments=is_sse,
             clock=self._clock,

@@ -2,6 +2,7 @@
 
 pub mod attention;
 pub mod clock;
+pub mod decoder;
 pub mod detokenizer;
 pub mod limiter;
 pub mod log;

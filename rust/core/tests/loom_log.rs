@@ -2,12 +2,13 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p millstream-core --release --test loom_log`
 #![cfg(loom)]
+#![allow(clippy::expect_used, reason = "every function here is a test's")]
 
 use std::ops::ControlFlow;
 
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Notify};
-use loom::thread;
+use loom::thread::{self, JoinHandle};
 use millstream_core::log::{Entry, Log, LogOptions, WakeQueue};
 use millstream_core::record::Kind;
 
@@ -21,60 +22,82 @@ fn token(text: &str) -> Entry<'_> {
     }
 }
 
-/// Appends and closes, waking as the host would. A lost wake is a deadlock that loom reports.
-fn produce(log: &Log<Arc<Notify>>, texts: &[&str]) {
+/// Appends, waking as the host would. A lost wake is a deadlock that loom reports.
+fn append(log: &Log<Arc<Notify>>, text: &str) {
     let mut woken = Vec::new();
-    for text in texts {
-        log.append(&token(text), &mut woken).expect("open");
-        woken.drain(..).for_each(|waiter| waiter.notify());
-    }
+    log.append(&token(text), &mut woken).expect("open");
+    woken.drain(..).for_each(|waiter| waiter.notify());
+}
+
+fn close(log: &Log<Arc<Notify>>) {
+    let mut woken = Vec::new();
     assert!(log.close("completed", 0, &mut woken));
     woken.drain(..).for_each(|waiter| waiter.notify());
 }
 
-fn consume(log: &Log<Arc<Notify>>) -> Vec<u64> {
+/// Reads, sleeping in between, until `count` records have come.
+fn consume(log: &Log<Arc<Notify>>, count: usize) -> Vec<u64> {
     let notify = Arc::new(Notify::new());
     let mut cursor = log.cursor(0).expect("start");
     let mut seqs = Vec::new();
-    while !cursor.finished() {
+    while seqs.len() < count {
         log.read(&mut cursor, |record| {
             seqs.push(record.seq);
             ControlFlow::Continue(())
         });
-        if !cursor.finished() && log.park(&mut cursor, Arc::clone(&notify)).is_ok() {
+        if seqs.len() < count && log.park(&mut cursor, Arc::clone(&notify)).is_ok() {
             notify.wait();
         }
     }
     seqs
 }
 
+fn readers(log: &Arc<Log<Arc<Notify>>>, count: usize, number: usize) -> Vec<JoinHandle<Vec<u64>>> {
+    (0..number)
+        .map(|_| {
+            let log = Arc::clone(log);
+            thread::spawn(move || consume(&log, count))
+        })
+        .collect()
+}
+
 #[test]
 fn no_wake_is_lost_between_append_and_park() {
     loom::model(|| {
         let log = Arc::new(Log::new(&LogOptions::default()).expect("bounds"));
-        let reader = {
-            let log = Arc::clone(&log);
-            thread::spawn(move || consume(&log))
-        };
-        produce(&log, &["a", "b"]);
-        assert_eq!(reader.join().expect("reader"), [1, 2, 3]);
+        let readers = readers(&log, 2, 1);
+        // No close afterwards: it would wake whoever an append had left asleep.
+        append(&log, "a");
+        append(&log, "b");
+        for reader in readers {
+            assert_eq!(reader.join().expect("reader"), [1, 2]);
+        }
     });
 }
 
 #[test]
-fn two_readers_both_reach_the_end() {
+fn no_wake_is_lost_between_close_and_park() {
+    loom::model(|| {
+        let log = Arc::new(Log::new(&LogOptions::default()).expect("bounds"));
+        let readers = readers(&log, 2, 1);
+        append(&log, "a");
+        close(&log);
+        for reader in readers {
+            assert_eq!(reader.join().expect("reader"), [1, 2]);
+        }
+    });
+}
+
+#[test]
+fn every_reader_is_woken() {
     // Three threads in full take many minutes; a lost wake needs no more than two preemptions.
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
         let log = Arc::new(Log::new(&LogOptions::default()).expect("bounds"));
-        let readers: Vec<_> = (0..2)
-            .map(|_| {
-                let log = Arc::clone(&log);
-                thread::spawn(move || consume(&log))
-            })
-            .collect();
-        produce(&log, &["a"]);
+        let readers = readers(&log, 2, 2);
+        append(&log, "a");
+        append(&log, "b");
         for reader in readers {
             assert_eq!(reader.join().expect("reader"), [1, 2]);
         }

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 mod attention;
+mod decoder;
 mod detokenizer;
 mod emitter;
 mod hub;
@@ -14,6 +15,7 @@ mod sse;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     attention::register(module)?;
+    decoder::register(module)?;
     detokenizer::register(module)?;
     emitter::register(module)?;
     hub::register(module)?;

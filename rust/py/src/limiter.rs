@@ -22,7 +22,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Limiter>()
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the shape of map_err")]
 fn invalid(error: LimiterError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }

@@ -91,7 +91,7 @@ impl Log {
 #[pymethods]
 impl Log {
     #[new]
-    #[pyo3(signature = (*, max_bytes = 1 << 20, max_records = 1 << 16, integrity = None))]
+    #[pyo3(signature = (*, max_bytes = 1048576, max_records = 65536, integrity = None))]
     fn new(max_bytes: usize, max_records: usize, integrity: Option<&[u8]>) -> PyResult<Self> {
         let options = LogOptions {
             max_bytes,
@@ -332,14 +332,14 @@ impl Drop for Reader {
 }
 
 /// Hands waiters to their loops; every one is tried, the first failure is told.
-pub(crate) fn ring_all(woken: impl IntoIterator<Item = Waiter>) -> PyResult<()> {
-    woken
-        .into_iter()
-        .map(Waiter::ring)
-        .fold(Ok(()), |first, next| first.and(next))
+pub(crate) fn ring_all(woken: Vec<Waiter>) -> PyResult<()> {
+    let mut told = Ok(());
+    for waiter in woken {
+        told = told.and(waiter.ring());
+    }
+    told
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "used with map_err")]
 fn log_error(error: LogError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }

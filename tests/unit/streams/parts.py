@@ -77,14 +77,9 @@ class RecordingLease:
     """Remembers how it was given back."""
 
     settled: list[int] = field(default_factory=list)
-    cancelled: list[int] = field(default_factory=list)
 
     def settle(self, actual: int) -> bool:
         self.settled.append(actual)
-        return True
-
-    def cancel(self, emitted: int) -> bool:
-        self.cancelled.append(emitted)
         return True
 
 

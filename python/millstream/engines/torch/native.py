@@ -1,0 +1,197 @@
+"""The CPU side in Rust: a whole Llama step in one call, and paged attention for other models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from millstream import _core
+from millstream.engines.torch.llama import inverse_frequencies
+from millstream.engines.torch.model_config import ModelConfig
+from millstream.engines.torch.plan import Plan
+from millstream.engines.torch.weights import Checkpoint
+
+Floats = npt.NDArray[np.float32]
+BLOCK = 32
+"""Tokens of a page; widths must be multiples of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheShape:
+    """Sizes of a paged cache."""
+
+    layers: int
+    pages: int
+    slots: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+
+    @classmethod
+    def of(cls, config: ModelConfig, *, num_pages: int, max_batch: int) -> CacheShape:
+        """The cache for a model."""
+        return cls(
+            layers=config.num_layers,
+            pages=num_pages,
+            slots=max_batch,
+            heads=config.num_heads,
+            kv_heads=config.num_kv_heads,
+            head_dim=config.head_dim,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    input_norm: Floats
+    qkv: Floats
+    output: Floats
+    mlp_norm: Floats
+    gate: Floats
+    up: Floats
+    down: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    embedding: Floats
+    norm: Floats
+    head: Floats | None
+    frequencies: Floats
+    hidden: int
+    positions: int
+    norm_eps: float
+
+
+def native_llama_fits(config: ModelConfig) -> bool:
+    """Whether the Rust decoder knows a model: Llama-shaped, all widths multiples of 32."""
+    widths = (config.hidden_size, config.intermediate_size, config.head_dim, config.vocab_size)
+    return config.llama_shaped and all(width % BLOCK == 0 for width in widths)
+
+
+class NativeLlama:
+    """A Llama-shaped decoder on the CPU.
+
+    Weights and cache are bfloat16 or float32, everything between is float32: so a row's result
+    does not depend on the other rows of its batch, to the bit.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        num_pages: int,
+        max_batch: int,
+        dtype: torch.dtype,
+        threads: int,
+    ) -> None:
+        self.config = checkpoint.config
+        self.device = torch.device("cpu")
+        self._decoder = _core.LlamaDecoder(
+            CacheShape.of(self.config, num_pages=num_pages, max_batch=max_batch),
+            _frame(checkpoint),
+            _layers(checkpoint),
+            bfloat16=dtype == torch.bfloat16,
+            threads=threads,
+        )
+
+    def extend_pages(self, slot: int, pages: Sequence[int]) -> None:
+        """Append pages to a slot's table."""
+        self._decoder.extend_pages(slot, list(pages))
+
+    def clear_pages(self, slot: int) -> None:
+        """Empty a slot's table."""
+        self._decoder.clear_pages(slot)
+
+    def logits(self, ids: torch.Tensor, plan: Plan) -> torch.Tensor:
+        """One forward pass: float32 ``[samples, vocab]``."""
+        output = torch.empty((len(plan.sample_indexes), self.config.vocab_size))
+        self._decoder.logits(_rows(plan), ids.tolist(), plan.sample_indexes, output.numpy())
+        return output
+
+    def greedy(self, ids: torch.Tensor, plan: Plan) -> torch.Tensor:
+        """Id of each row's greatest logit; the logits themselves are never written down."""
+        chosen = self._decoder.greedy(_rows(plan), ids.tolist(), plan.sample_indexes)
+        return torch.tensor(chosen, dtype=torch.int64)
+
+
+class NativePagedAttention:
+    """The Rust cache and attention behind models written in torch."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        *,
+        num_pages: int,
+        max_batch: int,
+        dtype: torch.dtype,
+        threads: int,
+    ) -> None:
+        self._attention = _core.PagedAttention(
+            CacheShape.of(config, num_pages=num_pages, max_batch=max_batch),
+            bfloat16=dtype == torch.bfloat16,
+            threads=threads,
+        )
+
+    def extend_pages(self, slot: int, pages: Sequence[int]) -> None:
+        """Append pages to a slot's table."""
+        self._attention.extend_pages(slot, list(pages))
+
+    def clear_pages(self, slot: int) -> None:
+        """Empty a slot's table."""
+        self._attention.clear_pages(slot)
+
+    def begin(self, plan: Plan) -> torch.Tensor:
+        """Prepare one step; returns the position of each flat token."""
+        self._attention.begin(_rows(plan))
+        return torch.tensor(plan.positions(), dtype=torch.int64)
+
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+    ) -> torch.Tensor:
+        """Store keys and values of this step, then attend causally over each row's pages."""
+        output = torch.empty(query.shape)
+        arrays = (part.float().contiguous().numpy() for part in (query, key, value))
+        self._attention.attend(layer, *arrays, output.numpy())
+        return output.to(query.dtype)
+
+
+def _rows(plan: Plan) -> list[tuple[int, int, int]]:
+    return list(zip(plan.slots, plan.starts, plan.counts, strict=True))
+
+
+def _frame(checkpoint: Checkpoint) -> _Frame:
+    config = checkpoint.config
+    return _Frame(
+        embedding=_read(checkpoint, "model.embed_tokens"),
+        norm=_read(checkpoint, "model.norm"),
+        head=None if config.tied_head else _read(checkpoint, "lm_head"),
+        frequencies=inverse_frequencies(config).numpy(),
+        hidden=config.hidden_size,
+        positions=config.context_length,
+        norm_eps=config.rms_norm_eps,
+    )
+
+
+def _layers(checkpoint: Checkpoint) -> Iterator[_Layer]:
+    for index in range(checkpoint.config.num_layers):
+        block = f"model.layers.{index}"
+        attention = f"{block}.self_attn"
+        projections = [_read(checkpoint, f"{attention}.{part}_proj") for part in "qkv"]
+        yield _Layer(
+            input_norm=_read(checkpoint, f"{block}.input_layernorm"),
+            qkv=np.concatenate(projections),
+            output=_read(checkpoint, f"{attention}.o_proj"),
+            mlp_norm=_read(checkpoint, f"{block}.post_attention_layernorm"),
+            gate=_read(checkpoint, f"{block}.mlp.gate_proj"),
+            up=_read(checkpoint, f"{block}.mlp.up_proj"),
+            down=_read(checkpoint, f"{block}.mlp.down_proj"),
+        )
+
+
+def _read(checkpoint: Checkpoint, name: str) -> Floats:
+    array: Floats = checkpoint.tensor(f"{name}.weight", torch.float32).contiguous().numpy()
+    return array

@@ -1,0 +1,270 @@
+//! Products with a weight matrix that is kept in panels of 32 outputs.
+
+use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::DecoderError;
+use crate::attention::{AttentionError, PAGE, Storage, exponential, parts};
+
+/// Tokens whose sums are held in registers at a time, with 32 and with 16 vector registers.
+const MOST_TOKENS: usize = 12;
+const FEW_TOKENS: usize = 6;
+
+/// A weight matrix `[outputs][inputs]`.
+#[derive(Debug)]
+pub struct Linear<E: Storage> {
+    inputs: usize,
+    outputs: usize,
+    /// For each panel of 32 outputs: a block for each input.
+    panels: Vec<E::Block>,
+    arch: Arch,
+}
+
+/// What becomes of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Replace,
+    Add,
+}
+
+impl<E: Storage> Linear<E> {
+    /// Packs a row-major matrix; both sizes are multiples of 32.
+    pub fn new(inputs: usize, rows: &[f32]) -> Result<Self, DecoderError> {
+        let outputs = rows.len() / inputs.max(1);
+        for (name, width) in [("inputs", inputs), ("outputs", outputs)] {
+            if width == 0 || !width.is_multiple_of(PAGE) {
+                return Err(DecoderError::Width { name, width });
+            }
+        }
+        if rows.len() != inputs * outputs {
+            return Err(DecoderError::Attention(AttentionError::Length {
+                name: "weight",
+                found: rows.len(),
+                expected: inputs * outputs,
+            }));
+        }
+        let panels = rows.chunks(PAGE * inputs).flat_map(|panel| {
+            (0..inputs).map(move |input| {
+                E::encode(&std::array::from_fn(|row| panel[row * inputs + input]))
+            })
+        });
+        Ok(Self {
+            inputs,
+            outputs,
+            panels: panels.collect(),
+            arch: Arch::new(),
+        })
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Number of inputs.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// One row of the matrix, as an embedding: `[inputs]`.
+    pub(super) fn row(&self, index: usize) -> impl Iterator<Item = f32> {
+        let first = index / PAGE * self.inputs;
+        let panel = &self.panels[first..first + self.inputs];
+        panel.iter().map(move |block| E::get(block, index % PAGE))
+    }
+
+    /// The product for all tokens, in panels.
+    pub(super) fn apply(&self, tokens: usize, x: &[f32]) -> Vec<f32> {
+        let mut output = vec![0.0; self.outputs * tokens];
+        self.each_panel(tokens, x, &mut output, Ending::Replace);
+        output
+    }
+
+    /// Adds the product to `residual`.
+    pub(super) fn add_to(&self, tokens: usize, x: &[f32], residual: &mut [f32]) {
+        self.each_panel(tokens, x, residual, Ending::Add);
+    }
+
+    /// `silu(gate) * up`, for a matrix whose panels are gate and up in turns.
+    pub(super) fn gated(&self, tokens: usize, x: &[f32]) -> Vec<f32> {
+        let mut output = vec![0.0; self.outputs / 2 * tokens];
+        let pairs = self.panels.par_chunks(2 * self.inputs);
+        let work = pairs.zip(output.par_chunks_mut(PAGE * tokens));
+        work.for_each(|(panels, gate)| {
+            let (gate_panel, up_panel) = panels.split_at(self.inputs);
+            let mut up = vec![0.0; gate.len()];
+            self.panel(tokens, x, gate_panel, gate, Ending::Replace);
+            self.panel(tokens, x, up_panel, &mut up, Ending::Replace);
+            self.arch.dispatch(Gate { gate, up: &up });
+        });
+        output
+    }
+
+    /// Index of the greatest output of each token, the lowest of equals.
+    pub(super) fn greatest(&self, tokens: usize, x: &[f32]) -> Vec<usize> {
+        let panels = self.panels.par_chunks(self.inputs).enumerate();
+        let candidates = panels.map(|(index, panel)| {
+            let mut output = vec![0.0; PAGE * tokens];
+            self.panel(tokens, x, panel, &mut output, Ending::Replace);
+            let (rows, _) = output.as_chunks::<PAGE>();
+            rows.iter()
+                .map(|row| greatest_of(row, index * PAGE))
+                .collect::<Vec<_>>()
+        });
+        let none = || vec![(f32::NEG_INFINITY, usize::MAX); tokens];
+        let best = candidates.reduce(none, |mut left, right| {
+            for (held, offered) in left.iter_mut().zip(right) {
+                *held = better(*held, offered);
+            }
+            left
+        });
+        // Nothing exceeds minus infinity only if every output is NaN: then the first id.
+        best.into_iter()
+            .map(|(_, index)| if index == usize::MAX { 0 } else { index })
+            .collect()
+    }
+
+    fn each_panel(&self, tokens: usize, x: &[f32], output: &mut [f32], ending: Ending) {
+        let panels = self.panels.par_chunks(self.inputs);
+        let work = panels.zip(output.par_chunks_mut(PAGE * tokens));
+        work.for_each(|(panel, output)| self.panel(tokens, x, panel, output, ending));
+    }
+
+    fn panel(
+        &self,
+        tokens: usize,
+        x: &[f32],
+        panel: &[E::Block],
+        output: &mut [f32],
+        ending: Ending,
+    ) {
+        self.arch.dispatch(Panel::<E> {
+            tokens,
+            x: x.as_chunks().0,
+            panel,
+            output: output.as_chunks_mut().0,
+            ending,
+        });
+    }
+}
+
+fn greatest_of(row: &[f32; PAGE], first: usize) -> (f32, usize) {
+    let mut best = (f32::NEG_INFINITY, usize::MAX);
+    for (index, value) in row.iter().enumerate() {
+        if *value > best.0 {
+            best = (*value, first + index);
+        }
+    }
+    best
+}
+
+fn better(left: (f32, usize), right: (f32, usize)) -> (f32, usize) {
+    let later = right.0 > left.0 || (right.0 == left.0 && right.1 < left.1);
+    if later { right } else { left }
+}
+
+/// One panel of weights against all tokens.
+struct Panel<'a, E: Storage> {
+    tokens: usize,
+    x: &'a [[f32; PAGE]],
+    panel: &'a [E::Block],
+    output: &'a mut [[f32; PAGE]],
+    ending: Ending,
+}
+
+impl<E: Storage> WithSimd for Panel<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let most = if S::REGISTER_COUNT >= 32 {
+            MOST_TOKENS
+        } else {
+            FEW_TOKENS
+        };
+        // Even pieces: 16 tokens as 8 and 8, because 12 and 4 would load the weights for 4.
+        let size = self.tokens.div_ceil(self.tokens.div_ceil(most).max(1));
+        let mut first = 0;
+        while first < self.tokens {
+            let count = size.min(self.tokens - first);
+            self.some(simd, first, count);
+            first += count;
+        }
+    }
+}
+
+impl<E: Storage> Panel<'_, E> {
+    #[inline(always)]
+    fn some<S: Simd>(&mut self, simd: S, first: usize, count: usize) {
+        match count {
+            1 => self.tokens::<S, 1>(simd, first),
+            2 => self.tokens::<S, 2>(simd, first),
+            3 => self.tokens::<S, 3>(simd, first),
+            4 => self.tokens::<S, 4>(simd, first),
+            5 => self.tokens::<S, 5>(simd, first),
+            6 => self.tokens::<S, 6>(simd, first),
+            7 => self.tokens::<S, 7>(simd, first),
+            8 => self.tokens::<S, 8>(simd, first),
+            9 => self.tokens::<S, 9>(simd, first),
+            10 => self.tokens::<S, 10>(simd, first),
+            11 => self.tokens::<S, 11>(simd, first),
+            _ => self.tokens::<S, 12>(simd, first),
+        }
+    }
+
+    #[inline(always)]
+    fn tokens<S: Simd, const COUNT: usize>(&mut self, simd: S, first: usize) {
+        let Some(output) = self.output[first..].first_chunk_mut::<COUNT>() else {
+            return;
+        };
+        for part in 0..parts::<S>() {
+            let mut low = [simd.splat_f32s(0.0); COUNT];
+            let mut high = low;
+            for (index, weights) in self.panel.as_chunks::<PAGE>().0.iter().enumerate() {
+                let start = index * self.tokens + first;
+                let Some(x) = self.x[start..].first_chunk::<COUNT>() else {
+                    return;
+                };
+                for (input, block) in weights.iter().enumerate() {
+                    let (lower, upper) = E::widen(simd, block, part);
+                    for token in 0..COUNT {
+                        let factor = simd.splat_f32s(x[token][input]);
+                        low[token] = simd.mul_add_f32s(lower, factor, low[token]);
+                        high[token] = simd.mul_add_f32s(upper, factor, high[token]);
+                    }
+                }
+            }
+            for token in 0..COUNT {
+                let vectors = S::as_mut_simd_f32s(&mut output[token]).0;
+                let second = parts::<S>() + part;
+                if self.ending == Ending::Add {
+                    low[token] = simd.add_f32s(low[token], vectors[part]);
+                    high[token] = simd.add_f32s(high[token], vectors[second]);
+                }
+                vectors[part] = low[token];
+                vectors[second] = high[token];
+            }
+        }
+    }
+}
+
+/// `gate = silu(gate) * up`.
+struct Gate<'a> {
+    gate: &'a mut [f32],
+    up: &'a [f32],
+}
+
+impl WithSimd for Gate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let one = simd.splat_f32s(1.0);
+        let gates = S::as_mut_simd_f32s(self.gate).0;
+        for (gate, up) in gates.iter_mut().zip(S::as_simd_f32s(self.up).0) {
+            let decay = exponential(simd, simd.neg_f32s(*gate));
+            let silu = simd.div_f32s(*gate, simd.add_f32s(one, decay));
+            *gate = simd.mul_f32s(silu, *up);
+        }
+    }
+}
