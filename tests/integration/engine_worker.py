@@ -16,6 +16,7 @@ from millstream.engines.torch.options import EngineOptions
 from millstream.engines.torch.runtime import RuntimeDirectory
 from millstream.types import SamplingParams
 from tests.reference.hub import BookHub, RecordBook
+from tests.reference.waiting import until
 
 
 def ignore(end: EngineEnd) -> None:
@@ -36,8 +37,7 @@ async def work(directory: Path, options: str, count: int) -> None:
     for request, book in enumerate(books):
         params = SamplingParams(max_tokens=900, ignore_eos=True)
         engine.submit(request, [100 + request, 200], params, book.as_log(), ignore)
-    while not all(books):
-        await asyncio.sleep(0.02)
+    await until(lambda: all(books))
     print("working", flush=True)
     await asyncio.Event().wait()
 

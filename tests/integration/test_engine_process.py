@@ -16,11 +16,12 @@ import pytest
 from millstream.engines.base import EngineEnd, EngineStats
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
-from millstream.engines.torch.runtime import RuntimeDirectory, take_lock
+from millstream.engines.torch.runtime import RuntimeDirectory, holding
 from millstream.errors import EngineUnavailable
 from millstream.types import SamplingParams
 from tests.reference.hub import BookHub, RecordBook
 from tests.reference.records import Answer
+from tests.reference.waiting import until
 
 # One thread: a machine that runs a test suite has other things to do.
 OPTIONS = EngineOptions(
@@ -65,11 +66,14 @@ def end_process(directory: RuntimeDirectory) -> None:
             os.kill(int(line.split("engine process ")[1].split()[0]), signal.SIGTERM)
 
 
+def is_free(path: Path) -> bool:
+    with holding(path) as free:
+        return free
+
+
 async def ended(directory: RuntimeDirectory) -> None:
     """Return when no process holds the directory any more."""
-    while (lock := take_lock(directory.lock)) is None:
-        await asyncio.sleep(0.05)
-    os.close(lock)
+    await until(lambda: is_free(directory.lock))
 
 
 @pytest.fixture
@@ -94,8 +98,7 @@ class Stream:
         engine.submit(request, prompt, sampling, self.records.as_log(), self.end.set_result)
 
     async def started(self) -> None:
-        while not self.records:
-            await asyncio.sleep(0.01)
+        await until(lambda: bool(self.records))
 
     async def answer(self) -> Answer:
         assert await self.end is EngineEnd.ENDED
@@ -312,8 +315,8 @@ async def test_a_model_that_cannot_be_loaded_is_said_with_the_end_of_the_log() -
     engine = torch_engine(directory, EngineOptions(model=str(broken)))
     engine.__dict__["tokenizer"] = None  # the worker's side is not what fails here
     await engine.start()
-    while engine.fault is None:
-        await asyncio.sleep(0.05)
+    await until(lambda: engine.fault is not None)
+    assert engine.fault is not None
     assert "the engine ended while it started" in engine.fault
     assert "Error" in engine.fault
     with pytest.raises(EngineUnavailable, match="the engine ended while it started"):

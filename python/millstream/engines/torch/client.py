@@ -175,7 +175,12 @@ class TorchEngine:
             cache_tokens=welcome.cache_tokens,
             max_batch=welcome.max_batch,
         )
-        self._up = _Up(link, welcome, self._hub_factory(link.ring, self._ended))
+        self._up = _Up(
+            link,
+            welcome,
+            # A ring that breaks the protocol is a lost engine: close, and what follows is the same.
+            self._hub_factory(link.ring, self._ended, lambda _: link.connection.close()),
+        )
         self._changed.set()
 
     def _ended(self, request: int) -> None:
