@@ -40,7 +40,8 @@ from millstream.errors import EngineUnavailable
 from millstream.types import SamplingParams
 from tests.reference.hub import BookHub, RecordBook
 from tests.reference.records import Answer
-from tests.reference.runner import PagedRunner, Sampled
+from tests.reference.runner import PagedRunner
+from tests.reference.waiting import until
 
 TOKENS = [b"%d " % number for number in range(200)]
 
@@ -107,8 +108,9 @@ class Stand:
 
     async def settled(self, **expected: int) -> None:
         """Return when the snapshot says so."""
-        while any(getattr(self.loop.snapshot, key) != value for key, value in expected.items()):
-            await asyncio.sleep(0.005)
+        await until(
+            lambda: all(getattr(self.loop.snapshot, key) == n for key, n in expected.items())
+        )
 
     async def close(self) -> None:
         for engine in self.engines:
@@ -173,6 +175,7 @@ async def test_a_worker_that_leaves_frees_its_pages_at_once(stand: Stand) -> Non
     stand.runner.let(2)
     await stand.settled(steps=2)
     await first.close()
+    await until(lambda: len(stand.server._sessions) == 1)
     stand.runner.let()
     assert (await kept.answer()).tokens == 3
     await stand.settled(running=0, waiting=0, pages_used=0, requests_aborted=6)
@@ -188,8 +191,7 @@ async def test_an_abort_reaches_every_phase_and_silences_the_stream(
     stream = Stream(engine, 1, list(range(60)), max_tokens=30)
     stand.runner.let(steps) if steps else None
     await stand.settled(steps=steps)
-    while steps > 4 and len(stream.records) < steps - 3:
-        await asyncio.sleep(0.005)
+    await until(lambda: len(stream.records) >= steps - 3)
     engine.abort(1)
     engine.abort(1)
     seen = len(stream.records)
@@ -257,8 +259,7 @@ async def test_open_streams_are_told_when_the_engine_closes_and_no_more_can_be_s
     engine = await stand.engine()
     streams = [Stream(engine, request, [1, request], max_tokens=50) for request in range(3)]
     stand.runner.let(3)
-    while not all(stream.records for stream in streams):
-        await asyncio.sleep(0.005)
+    await until(lambda: all(stream.records for stream in streams))
     stand.server.stop()
     assert [await stream.end for stream in streams] == [EngineEnd.LOST] * 3
     assert not engine.ready
@@ -355,8 +356,7 @@ async def test_a_breach_closes_that_connection_only(stand: Stand, breach) -> Non
         assert await asyncio.to_thread(closed, peer)
     stand.runner.let()
     assert (await stream.answer()).tokens == 3
-    while len(os.listdir("/proc/self/fd")) > before:
-        await asyncio.sleep(0.005)
+    await until(lambda: len(os.listdir("/proc/self/fd")) <= before)
 
 
 def closed(peer: socket.socket) -> bool:
@@ -424,7 +424,3 @@ async def test_nothing_listens_at_an_empty_place(tmp_path: Path) -> None:
     stale.bind(str(tmp_path / "stale"))
     stale.close()
     assert await open_link(tmp_path / "stale", ignore) is None
-
-
-def test_the_handle_of_the_twin_is_a_step_handle() -> None:
-    assert Sampled([0], [5]).ids() == [5]

@@ -25,10 +25,16 @@ class RecordBook(list[Taken]):
 class BookHub:
     """Delivers into `RecordBook`s; satisfies `millstream.engines.base.Hub`."""
 
-    def __init__(self, ring: RingConsumer, on_ended: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        ring: RingConsumer,
+        on_ended: Callable[[int], None],
+        on_failed: Callable[[OSError], None],
+    ) -> None:
         self.dropped: list[Taken] = []
         self._ring = ring
         self._on_ended = on_ended
+        self._on_failed = on_failed
         self._books: dict[int, RecordBook] = {}
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(ring.fileno(), self.drain)
@@ -40,7 +46,13 @@ class BookHub:
         self._books.pop(request, None)
 
     def drain(self) -> None:
-        for record in drain(self._ring):
+        try:
+            records = drain(self._ring)
+        except OSError as error:
+            self.close()
+            self._on_failed(error)
+            return
+        for record in records:
             self._books.get(record.stream, self.dropped).append(record)
             if record.kind in (Kind.USAGE, Kind.ERROR):
                 self._on_ended(record.stream)

@@ -78,6 +78,10 @@ def listen(path: Path) -> socket.socket:
 
 def load(options: EngineOptions) -> tuple[StepLoop, Welcome]:
     """Load the model and put the engine together; takes seconds, raises `ConfigError`."""
+    # Torch's threads otherwise spin at every barrier. As soon as anything else wants the cores, the
+    # workers for instance, a spinning thread keeps out the one it waits for: a step of SmolLM2 on
+    # two busy cores took 1,500 ms that way, 200 ms with sleeping ones.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Imported here: torch must not be in the process that forks, and takes a second itself.
     from millstream._core import Emitter, Vocabulary
     from millstream.engines.torch.models import resolve_model
