@@ -22,12 +22,12 @@ from millstream.middleware.request_id import RequestIdMiddleware
 from millstream.streams.deliveries import Deliveries
 from millstream.streams.drain import Drain
 from millstream.streams.hub import Hub, Wakeups
+from millstream.streams.metrics import StreamMetrics
 from millstream.streams.orchestrator import Orchestrator
 from millstream.streams.registry import StreamRegistry
 from millstream.streams.response import DIRECT_SEND
 from millstream.streams.timers import StreamTimers, Sweeper
 from millstream.telemetry.metrics import Metrics
-from millstream.telemetry.streams import StreamMetrics
 
 
 class App(FastAPI):
