@@ -216,10 +216,20 @@ def test_changed_quota_keeps_what_was_used() -> None:
 def test_reservation_under_an_older_window_gets_no_credit_in_the_new_one() -> None:
     limiter = Limiter()
     lease = reserved(limiter, one(limiter, tokens(100)), NOW, 60)
-    longer = one(limiter, tokens(100, 5 * SECOND))
-    assert left(limiter, longer, NOW) == 40
+    half = one(limiter, tokens(100, SECOND // 2, 8))  # slots of the same length, and numbers
+    assert left(limiter, half, NOW) == 40
     assert limiter.settle(lease, 0, NOW)
-    assert left(limiter, longer, NOW) == 40
+    assert left(limiter, half, NOW) == 40
+
+
+def test_credit_for_the_slot_that_just_left_the_ring_gives_nothing() -> None:
+    limiter = Limiter()
+    scopes = one(limiter, tokens(100, 160, 16))
+    start = NOW - NOW % 10
+    lease = reserved(limiter, scopes, start, 100)
+    assert limiter.take(scopes, start + 170, 60) is True
+    assert limiter.settle(lease, 0, start + 170)
+    assert left(limiter, scopes, start + 170) == 40
 
 
 @pytest.mark.parametrize(
