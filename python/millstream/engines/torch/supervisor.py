@@ -75,10 +75,10 @@ class Supervisor:
         except LinkLost:
             raise EngineUnavailable(self._with_log("the engine ended while it started")) from None
         except TimeoutError:
-            link.connection.close()
+            await link.close()
             raise EngineUnavailable("the engine did not load its model in time") from None
         except BaseException:
-            link.connection.close()
+            await link.close()
             raise
         if link.lost.is_set():
             raise EngineUnavailable("the engine ended right after it had started")
