@@ -15,19 +15,20 @@ from contextlib import asynccontextmanager
 from time import monotonic_ns, time_ns
 
 from fastapi import FastAPI, Request
-from millstream.streams.deliveries import Deliveries
-from millstream.streams.hub import Hub, Wakeups
 from starlette.responses import Response, StreamingResponse
 
 from millstream._core import Encoder, Log, Reader, RingConsumer, RingProducer
+from millstream.app import App
 from millstream.middleware.request_id import RequestIdMiddleware
-from millstream.streams.delivery import DeliverySweep
+from millstream.streams.deliveries import Deliveries
+from millstream.streams.hub import Hub, Wakeups
 from millstream.streams.response import StreamResponse
 from millstream.streams.stream import Deadlines, Stream
 from millstream.types import Kind, SamplingParams
 
 STREAMS = int(os.environ.get("BENCH_STREAMS", "400"))
 TOKENS = int(os.environ.get("BENCH_TOKENS", "250"))
+COALESCE_NS = int(os.environ.get("BENCH_COALESCE_MS", "0")) * 1_000_000
 INTERVAL = 1 / float(os.environ.get("BENCH_RATE", "50"))
 
 
@@ -124,11 +125,11 @@ def _millstream_app() -> FastAPI:
         wakeups = Wakeups()
         app.state.engine = PacedEngine(wakeups)
         app.state.deliveries = Deliveries(
-            wakeups.notifier, keep_alive_ns=None, blocked_send_ns=10**12
+            wakeups.notifier, keep_alive_ns=None, blocked_send_ns=10**12, coalesce_ns=COALESCE_NS
         )
         yield
 
-    app = FastAPI(lifespan=lifespan)
+    app = App(lifespan=lifespan)
 
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:

@@ -1,7 +1,7 @@
 """The Rust token path; proved against the built module by stubtest."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, Self, final
+from typing import Literal, Protocol, Self, final
 
 from typing_extensions import Buffer
 
@@ -257,7 +257,7 @@ class Limiter:
         lease_ttl_ns: int = 900_000_000_000,
     ) -> Limiter: ...
     def scopes(self, scopes: Sequence[tuple[str, Quota]]) -> Scopes:
-        """Resolves 1 to 8 keys with their quotas, for any number of decisions.
+        """Resolves 1 to 6 keys with their quotas, for any number of decisions.
 
         A key that is found under another quota goes on under the new one.
         """

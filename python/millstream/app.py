@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from time import monotonic_ns, time_ns
 
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
 from millstream._core import RingConsumer
 from millstream.admission import Limits, MemoryLimiter, RequestRate, TokenWindow
@@ -21,16 +22,26 @@ from millstream.middleware.request_id import RequestIdMiddleware
 from millstream.streams.deliveries import Deliveries
 from millstream.streams.drain import Drain
 from millstream.streams.hub import Hub, Wakeups
+from millstream.streams.metrics import StreamMetrics
 from millstream.streams.orchestrator import Orchestrator
 from millstream.streams.registry import StreamRegistry
+from millstream.streams.response import DIRECT_SEND
 from millstream.streams.timers import StreamTimers, Sweeper
 from millstream.telemetry.metrics import Metrics
-from millstream.telemetry.streams import StreamMetrics
+
+
+class App(FastAPI):
+    """FastAPI whose streams reach the server's ``send`` without the layers between."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        scope[DIRECT_SEND] = send
+        await super().__call__(scope, receive, send)
 
 
 def create_app(settings: Settings) -> FastAPI:
     """The ASGI application for these settings; engines start and end with its lifespan."""
-    app = FastAPI(title="Millstream", lifespan=_lifespan(settings))
+    app = App(title="Millstream", lifespan=_lifespan(settings))
     for module in (chat, completions, models, health):
         app.include_router(module.router)
     errors.install(app)
@@ -59,6 +70,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         wakeups.notifier,
         keep_alive_ns=int(settings.streams.keep_alive_seconds * 1e9),
         blocked_send_ns=int(settings.streams.blocked_send_seconds * 1e9),
+        coalesce_ns=settings.streams.coalesce_ms * 1_000_000,
     )
     engines = {name: _engine(name, engine, wakeups) for name, engine in settings.engines.items()}
     for engine in engines.values():
@@ -83,8 +95,10 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
 
 
 def _engine(name: str, settings: TorchEngineSettings, wakeups: Wakeups) -> Engine:
-    def hub(ring: RingConsumer, on_ended: Callable[[int], None]) -> Hub:
-        return Hub(ring, wakeups, on_ended=on_ended, on_failed=on_ended)
+    def hub(
+        ring: RingConsumer, on_ended: Callable[[int], None], on_failed: Callable[[OSError], None]
+    ) -> Hub:
+        return Hub(ring, wakeups, on_ended=on_ended, on_failed=on_failed)
 
     options = EngineOptions(
         model=settings.model,
@@ -113,8 +127,8 @@ def _limiter(settings: Settings) -> MemoryLimiter:
 def _limits(settings: LimitSettings) -> Limits:
     requests, tokens = settings.requests, settings.tokens
     return Limits(
-        requests=requests and RequestRate(requests.per_second, requests.capacity),
-        tokens=tokens and TokenWindow(tokens.limit, tokens.window_ms),
+        requests=None if requests is None else RequestRate(requests.per_second, requests.capacity),
+        tokens=None if tokens is None else TokenWindow(tokens.limit, tokens.window_ms),
         concurrency=settings.concurrency,
     )
 

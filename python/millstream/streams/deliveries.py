@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,12 +19,26 @@ class Deliveries:
     """
 
     def __init__(
-        self, notifier: Notifier, *, keep_alive_ns: int | None, blocked_send_ns: int
+        self,
+        notifier: Notifier,
+        *,
+        keep_alive_ns: int | None,
+        blocked_send_ns: int,
+        coalesce_ns: int = 0,
+        clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         self.notifier = notifier
         self._keep_alive_ns = keep_alive_ns
         self._blocked_send_ns = blocked_send_ns
+        self._coalesce_ns = coalesce_ns
+        self._clock = clock
         self._deliveries: set[Delivery] = set()
+        self._postponed: list[Delivery] = []
+
+    @property
+    def coalesces(self) -> bool:
+        """Whether sends wait for each other at all."""
+        return self._coalesce_ns > 0
 
     def add(self, delivery: Delivery) -> None:
         """Visit this one from now on."""
@@ -30,6 +47,23 @@ class Deliveries:
     def discard(self, delivery: Delivery) -> None:
         """Visit it no more."""
         self._deliveries.discard(delivery)
+
+    def postpone(self, delivery: Delivery) -> bool:
+        """Whether this delivery's next send waits for more, since its last one was just now.
+
+        All that wait are sent by one timer, so a window costs the loop one call, not one a stream.
+        """
+        if self._clock() - delivery.sent_ns >= self._coalesce_ns:
+            return False
+        if not self._postponed:
+            asyncio.get_running_loop().call_later(self._coalesce_ns / 1e9, self._flush)
+        self._postponed.append(delivery)
+        return True
+
+    def _flush(self) -> None:
+        postponed, self._postponed = self._postponed, []
+        for delivery in postponed:
+            delivery.flush()
 
     def sweep(self, now_ns: int) -> None:
         """Look at every delivery once; ``now_ns`` is monotonic."""

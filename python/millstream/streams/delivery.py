@@ -52,17 +52,20 @@ class Delivery:
         send: Send,
         *,
         notifier: Notifier,
+        postpone: Callable[[Delivery], bool] | None,
         overrun: bytes,
         comments: bool,
         clock: Callable[[], int],
     ) -> None:
         self.comments = comments
-        self.sent_ns = clock()
+        self.sent_ns = 0
         self.blocked_since_ns: int | None = None
         self._stream = stream
         self._reader = reader
         self._send = send
         self._notifier = notifier
+        self._postpone = postpone
+        self._waiter = self.flush if postpone is None else self.wake
         self._overrun = overrun
         self._clock = clock
         self._over = False
@@ -92,7 +95,7 @@ class Delivery:
     async def _idle(self) -> None:
         self._resume = asyncio.get_running_loop().create_future()
         try:
-            if self._reader.park(self.wake, self._notifier):
+            if self._reader.park(self._waiter, self._notifier):
                 suspended = await self._resume
                 if suspended is not None:
                     await self._blocking(suspended)
@@ -130,6 +133,11 @@ class Delivery:
     # --- callbacks on the loop ------------------------------------------------------------------
 
     def wake(self) -> None:
+        """Records are due: send them now, or with what comes within the coalescing window."""
+        if self._postpone is None or not self._postpone(self):
+            self.flush()
+
+    def flush(self) -> None:
         """Send what is due; hand over to the task where that cannot be done at once."""
         if self._resume is None or self._resume.done():
             return
@@ -148,7 +156,7 @@ class Delivery:
                 suspended = self._send_now(message)
                 if suspended is not None:
                     return suspended
-            elif not self._over and self._reader.park(self.wake, self._notifier):
+            elif not self._over and self._reader.park(self._waiter, self._notifier):
                 return None
         return None
 

@@ -8,16 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from millstream.admission import Lease, Refusal
-
 from millstream._core import Log
+from millstream.admission import Lease, Refusal
 from millstream.errors import EngineUnavailable
 from millstream.streams.stream import Deadlines, Stream
 from millstream.types import SamplingParams
 
 if TYPE_CHECKING:
     from millstream.admission import MemoryLimiter
-
     from millstream.engines.base import Engine
     from millstream.streams.drain import Drain
     from millstream.streams.registry import StreamRegistry

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from millstream.streams.deliveries import Deliveries
     from millstream.streams.stream import Stream
 
+DIRECT_SEND = "millstream.direct_send"
+"""Key of a scope: the server's own ``send``, for the body of a stream alone.
+
+What wraps ``send`` inside the app watches for the start of a response and passes its body on, at
+about a microsecond a frame for each of Starlette's layers (``benches/bench_delivery.py``).
+"""
+
 OVERRUN = Failure(
     "The client fell behind what the server keeps of this stream.", "server_error", "gap"
 )
@@ -58,7 +65,7 @@ class StreamResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream; return early, with the stream told, when the client leaves."""
-        delivery = self._delivery(send)
+        delivery = self._delivery(scope.get(DIRECT_SEND, send))
         departure = asyncio.ensure_future(client_departure(receive))
         departure.add_done_callback(lambda _: delivery.leave())
         self._deliveries.add(delivery)
@@ -70,6 +77,7 @@ class StreamResponse(Response):
                     "headers": self.raw_headers,
                 }
             )
+            delivery.sent_ns = self._clock()
             await delivery.run()
         finally:
             self._deliveries.discard(delivery)
@@ -84,6 +92,7 @@ class StreamResponse(Response):
             self._reader,
             send,
             notifier=self._deliveries.notifier,
+            postpone=self._deliveries.postpone if self._deliveries.coalesces else None,
             overrun=b"data: " + error + b"\n\n" if is_sse else error + b"\n",
             comments=is_sse,
             clock=self._clock,

@@ -14,9 +14,8 @@ from millstream.streams.lifecycle import Lifecycle, State
 from millstream.types import Kind, Outcome, Usage
 
 if TYPE_CHECKING:
-    from millstream.admission import Lease
-
     from millstream._core import Log
+    from millstream.admission import Lease
     from millstream.engines.base import Engine
     from millstream.types import SamplingParams
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from starlette.types import Message
@@ -53,7 +53,12 @@ def reader_of(log: Log) -> Reader:
 
 
 def delivery_of(
-    stream: Stream, send: Sending, wakeups: Wakeups, *, now: list[int] | None = None
+    stream: Stream,
+    send: Sending,
+    wakeups: Wakeups,
+    *,
+    now: list[int] | None = None,
+    postpone: Callable[[Delivery], bool] | None = None,
 ) -> Delivery:
     clock = now or [0]
     return Delivery(
@@ -61,6 +66,7 @@ def delivery_of(
         reader_of(stream.log),
         send,
         notifier=wakeups.notifier,
+        postpone=postpone,
         overrun=b"overrun",
         comments=True,
         clock=lambda: clock[0],
@@ -124,7 +130,7 @@ async def test_a_wake_sends_without_running_the_requests_task(wakeups: Wakeups) 
     await settle()
     log = stream.log
     log.append(1, "x", token_count=1, time_ns=1)
-    delivery.wake()
+    delivery.flush()
     assert '"text":"x"' in send.text
     bench.engine.finish(1)
     await running
@@ -244,3 +250,33 @@ async def test_a_reader_that_was_overrun_is_told_and_cut(wakeups: Wakeups) -> No
     await running
     assert send.messages[-1]["body"] == b"overrun"
     assert send.messages[-1]["more_body"]
+
+
+async def test_sends_within_the_window_leave_together_and_the_first_at_once(
+    wakeups: Wakeups,
+) -> None:
+    bench, send, now = Bench(), Sending(), [10 * SECOND]
+    deliveries = Deliveries(
+        wakeups.notifier,
+        keep_alive_ns=None,
+        blocked_send_ns=SECOND,
+        coalesce_ns=1_000_000,
+        clock=lambda: now[0],
+    )
+    stream = bench.started()
+    stream.attach()
+    delivery = delivery_of(stream, send, wakeups, now=now, postpone=deliveries.postpone)
+    running = asyncio.ensure_future(delivery.run())
+    await settle()
+    bench.engine.token(1, "a")
+    await settle()
+    assert len(send.messages) == 1
+    bench.engine.token(1, "b")
+    bench.engine.token(1, "c")
+    await settle()
+    bench.engine.token(1, "d")
+    bench.engine.finish(1)
+    await running
+    assert len(send.messages) == 2
+    assert send.messages[1]["more_body"] is False
+    assert send.text.count('"token"') == 4
