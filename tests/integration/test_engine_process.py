@@ -8,16 +8,18 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from millstream._core import Encoder, Log, Reader, RingConsumer
 from millstream.engines.base import EngineEnd, EngineStats
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
 from millstream.engines.torch.runtime import RuntimeDirectory, holding
 from millstream.errors import EngineUnavailable
+from millstream.streams.hub import Hub, Wakeups
 from millstream.types import SamplingParams
 from tests.reference.hub import BookHub, RecordBook
 from tests.reference.records import Answer
@@ -129,6 +131,44 @@ async def test_a_chat_is_answered_truly(engine: TorchEngine) -> None:
     assert answer.reasons == {0: "stop"}
     assert answer.usage["prompt_tokens"] == len(asked)
     assert answer.usage["completion_tokens"] == answer.tokens == 8
+
+
+async def test_an_answer_reaches_log_and_reader_through_the_hub(
+    directory: RuntimeDirectory,
+) -> None:
+    wakeups = Wakeups()
+
+    def hub(
+        ring: RingConsumer, on_ended: Callable[[int], None], on_failed: Callable[[OSError], None]
+    ) -> Hub:
+        return Hub(ring, wakeups, on_ended=on_ended, on_failed=on_failed)
+
+    engine = TorchEngine("local", OPTIONS, hub=hub, directory=directory, idle_exit_seconds=120)
+    await engine.start()
+    await engine.wait_ready()
+    log = Log()
+    encoder = Encoder(dialect="chat", chunk_id="c", model="m", created=1, include_usage=True)
+    reader = Reader(log, encoder)
+
+    def ended(end: EngineEnd) -> None:
+        assert end is EngineEnd.ENDED
+        log.close("completed", time_ns=1)
+
+    chat = [{"role": "user", "content": "What is the capital of France?"}]
+    params = SamplingParams(max_tokens=40, temperature=0.0)
+    engine.submit(1, engine.tokenizer.encode_chat(chat), params, log, ended)
+    body = b""
+    while not reader.finished:
+        await wakeups.wait(reader)
+        body += reader.take()
+    assert log.text() == "The capital of France is Paris."
+    assert log.finish_reason() == "stop"
+    assert log.token_count == 7  # the end token has no text and so no token record
+    assert '"completion_tokens":8' in (log.usage or "")
+    assert body.count(b"data: ") == body.count(b'"content":') + 3  # finish, usage, [DONE]
+    assert body.endswith(b"data: [DONE]\n\n")
+    await engine.close()
+    wakeups.close()
 
 
 async def test_a_stop_string_ends_a_real_answer(engine: TorchEngine) -> None:

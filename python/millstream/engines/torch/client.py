@@ -121,7 +121,7 @@ class TorchEngine:
         if self._up is not None:
             link = self._up.link
             self._lost(link)
-            link.connection.close()
+            await link.close()
 
     def submit(
         self,

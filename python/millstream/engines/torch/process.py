@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -103,15 +104,20 @@ def load(options: EngineOptions) -> tuple[StepLoop, Welcome]:
     warm_up(runner)
     tokenizer = Tokenizer.load(model.path)
     tokens = tokenizer.vocabulary_bytes()
+    # Embeddings are often padded to a round size; should such an id be sampled, it has no text.
+    tokens += [b""] * (runner.vocabulary_size - len(tokens))
     pool = PagePool(runner.num_pages, runner.page_size)
     scheduler = Scheduler(
         pool,
         runner,
         max_batch=runner.max_batch,
-        max_step_tokens=options.max_step_tokens,
+        max_step_tokens=options.step_tokens(accelerated=runner.overlap),
         context_length=runner.context_length,
         expected_output=options.reserve_output_tokens,
     )
+    # What is loaded stays: the collector must not walk it in the middle of a step.
+    gc.collect()
+    gc.freeze()
     loop = StepLoop(
         scheduler,
         runner,
@@ -139,7 +145,12 @@ def warm_up(runner: ModelRunner) -> None:
 
 
 def _detach(log: Path) -> bool:
-    """Go on in a child of no one, with its output in the log; True in the child."""
+    """Go on in a child of no one, with its output in the log; True in the child.
+
+    The log of the process before, which may tell why it ended, is kept beside it.
+    """
+    with suppress(FileNotFoundError):
+        log.replace(log.with_suffix(".log.1"))
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     if os.fork():
         os.close(descriptor)
