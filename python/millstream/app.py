@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from millstream._core import RingConsumer
-from millstream.admission import Limits, MemoryLimiter, RequestRate, TokenWindow
+from millstream.admission import Limits, MemoryLimiter, RequestRate, TokenWindow, sole_worker
 from millstream.api import chat, completions, errors, health, models
 from millstream.api.services import ServedModel, Services
 from millstream.config import LimitSettings, Settings, TorchEngineSettings
@@ -28,6 +28,7 @@ from millstream.streams.registry import StreamRegistry
 from millstream.streams.response import DIRECT_SEND
 from millstream.streams.timers import StreamTimers, Sweeper
 from millstream.telemetry.metrics import Metrics
+from millstream.telemetry.shared_files import metrics_directory
 
 
 class App(FastAPI):
@@ -61,7 +62,10 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
 
 async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     """Everything that one worker runs; the stack gives it all back in reverse order."""
-    metrics = Metrics(settings.models)
+    directory = metrics_directory()
+    if any(scope.dimensions() for scope in _limited(settings)):
+        await stack.enter_async_context(sole_worker(directory))
+    metrics = Metrics(settings.models, directory)
     registry = StreamRegistry()
     drain = Drain(registry, seconds=settings.server.drain_seconds, clock=monotonic_ns)
     wakeups = Wakeups()
@@ -117,6 +121,10 @@ def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, Serv
         name: ServedModel(name, engines[model.routes[0].engine], model, created)
         for name, model in settings.models.items()
     }
+
+
+def _limited(settings: Settings) -> list[LimitSettings]:
+    return [settings.limits, *(model.limits for model in settings.models.values())]
 
 
 def _limiter(settings: Settings) -> MemoryLimiter:

@@ -8,9 +8,9 @@ from millstream.admission.policies import (
     Limits,
     RequestRate,
     TokenWindow,
-    check_workers,
     estimated_cost,
 )
+from millstream.admission.sole_worker import sole_worker
 
 __all__ = [
     "Lease",
@@ -19,6 +19,6 @@ __all__ = [
     "Refusal",
     "RequestRate",
     "TokenWindow",
-    "check_workers",
     "estimated_cost",
+    "sole_worker",
 ]

@@ -1,4 +1,4 @@
-"""Limits kept in this process: right for one worker only (`policies.check_workers`)."""
+"""Limits kept in this process: right for one worker only (`sole_worker`)."""
 
 from __future__ import annotations
 

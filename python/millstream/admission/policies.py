@@ -63,22 +63,6 @@ class Limits:
         return tokens.window_ms * NANOSECONDS_PER_MILLISECOND
 
 
-def estimated_cost(prompt_tokens: int, max_tokens: int | None, cap: int, choices: int = 1) -> int:
-    """Tokens to reserve: the prompt, and for each choice ``max_tokens`` but at most the ``cap``.
-
-    A request without ``max_tokens`` reserves the cap: the server generates no more than that.
-    """
-    completion = cap if max_tokens is None else min(max_tokens, cap)
-    return prompt_tokens + completion * choices
-
-
-def check_workers(limits_configured: bool, workers: int) -> None:
-    """Refuses limits in memory under several workers: each would grant the whole limit.
-
-    ConfigError naming the settings.
-    """
-    if limits_configured and workers > 1:
-        raise ConfigError(
-            f"server.workers = {workers} with limits in memory: every worker would grant each limit"
-            " in full. Set server.workers = 1 or remove the limits."
-        )
+def estimated_cost(prompt_tokens: int, max_tokens: int, choices: int = 1) -> int:
+    """Tokens to reserve: the prompt once, and ``max_tokens`` for each choice."""
+    return prompt_tokens + max_tokens * choices

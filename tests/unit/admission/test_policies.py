@@ -9,7 +9,6 @@ from millstream.admission import (
     Limits,
     RequestRate,
     TokenWindow,
-    check_workers,
     estimated_cost,
 )
 from millstream.errors import ConfigError
@@ -54,21 +53,9 @@ def test_limits_out_of_range_are_a_configuration_error(limits: Limits) -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_tokens", "choices", "cost"),
-    [(50, 1, 150), (5_000, 1, 1_124), (None, 1, 1_124), (50, 3, 250), (0, 1, 100)],
+    ("max_tokens", "choices", "cost"), [(50, 1, 150), (50, 3, 250), (0, 1, 100)]
 )
 def test_estimate_is_the_prompt_and_what_may_be_generated(
-    max_tokens: int | None, choices: int, cost: int
+    max_tokens: int, choices: int, cost: int
 ) -> None:
-    assert estimated_cost(100, max_tokens, cap=1_024, choices=choices) == cost
-
-
-# slowapi#226, flask-limiter#166: eight workers admitted 40 where 5 were allowed.
-def test_limits_in_memory_refuse_several_workers() -> None:
-    with pytest.raises(ConfigError, match=r"server\.workers = 8"):
-        check_workers(limits_configured=True, workers=8)
-
-
-@pytest.mark.parametrize(("limits_configured", "workers"), [(True, 1), (False, 8), (False, 1)])
-def test_one_worker_or_no_limits_are_fine(limits_configured: bool, workers: int) -> None:
-    check_workers(limits_configured, workers)
+    assert estimated_cost(100, max_tokens, choices) == cost
