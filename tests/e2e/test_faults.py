@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,6 +126,21 @@ def test_granian_runs_the_app_and_all_workers_share_one_engine(
             assert answer.status_code == 200
         assert server.metric("millstream_requests_total") == 8
         assert len(engine_pids(folder)) == 1
+
+
+def test_several_workers_with_limits_in_memory_do_not_start(config: Path, folder: Path) -> None:
+    # slowapi#226, flask-limiter#166: 8 workers admitted eight times the limit.
+    port = free_port()
+    command = granian_command(port, "--workers", "2")
+    ended = subprocess.run(
+        command,
+        env={**os.environ, "MILLSTREAM_CONFIG": str(config), "XDG_RUNTIME_DIR": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+    )
+    assert ended.returncode != 0
+    assert b"server.workers = 1" in ended.stdout
 
 
 def test_a_server_that_is_told_to_leave_lets_streams_finish(own_server: Server) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import asyncio
 import sys
 from pathlib import Path
 
@@ -39,19 +39,23 @@ async def test_the_place_is_free_again_afterwards(tmp_path: Path) -> None:
 
 
 async def test_the_successor_of_a_killed_worker_takes_its_place(tmp_path: Path) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        HOLD,
+        str(tmp_path),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
     )
     assert holder.stdout is not None
-    assert holder.stdin is not None
-    with holder, holder.stdout, holder.stdin:
-        assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(ConfigError):
-            async with sole_worker(tmp_path, patience_seconds=0):
-                raise AssertionError
-        holder.kill()
-        async with sole_worker(tmp_path):
-            pass
+    assert await holder.stdout.readline() == b"held\n"
+    with pytest.raises(ConfigError):
+        async with sole_worker(tmp_path, patience_seconds=0):
+            raise AssertionError
+    holder.kill()
+    async with sole_worker(tmp_path):
+        pass
+    await holder.communicate()
 
 
 async def test_servers_of_their_own_do_not_meet(tmp_path: Path) -> None:
