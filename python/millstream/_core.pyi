@@ -28,7 +28,7 @@ class PagedAttention:
     def clear_pages(self, slot: int) -> None: ...
     def begin(self, rows: list[tuple[int, int, int]]) -> int: ...
     def attend(
-        self, layer: int, query: Buffer, key: Buffer, value: Buffer, output: Buffer
+        self, layer: int, query: object, key: object, value: object, output: object
     ) -> None: ...
 
 # --- decoder -----------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ class LlamaDecoder:
         rows: list[tuple[int, int, int]],
         ids: list[int],
         samples: list[int],
-        output: Buffer,
+        output: object,
     ) -> None: ...
 
 # --- detokenizer -------------------------------------------------------------------------------

@@ -133,10 +133,8 @@ class TorchLlama:
         sine: torch.Tensor,
     ) -> torch.Tensor:
         joined = functional.linear(self._normed(hidden, layer.input_norm), layer.qkv)
-        query, key, value = (
-            part.unflatten(-1, (-1, self.config.head_dim))
-            for part in torch.split(joined, self._split, -1)
-        )
+        heads = (len(joined), -1, self.config.head_dim)
+        query, key, value = (part.reshape(heads) for part in torch.split(joined, self._split, -1))
         query, key = _rotate(query, cosine, sine), _rotate(key, cosine, sine)
         answer = self._attention.attend(index, query, key, value)
         return functional.linear(answer.flatten(1), layer.output)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from millstream.engines.torch.attention import TorchPagedAttention
-from millstream.engines.torch.decoder import Decoder
+from millstream.engines.torch.decoder import Decoder, PagedAttention
 from millstream.engines.torch.llama import TorchLlama, read_llama
+from millstream.engines.torch.model_config import ModelConfig
 from millstream.engines.torch.models import ModelFile
+from millstream.engines.torch.native import (
+    BLOCK,
+    NativeLlama,
+    NativePagedAttention,
+    native_llama_fits,
+)
 from millstream.engines.torch.weights import open_checkpoint
 from millstream.errors import ConfigError
 
@@ -16,6 +25,16 @@ _DTYPES = {
     "float16": torch.float16,
     "float32": torch.float32,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    num_pages: int
+    page_size: int
+    max_batch: int
+    device: torch.device
+    dtype: torch.dtype
+    threads: int
 
 
 def load_decoder(
@@ -28,22 +47,56 @@ def load_decoder(
     dtype: str,
     threads: int,
 ) -> Decoder:
-    """Load a model for a device; raises ``ConfigError`` for what cannot be used here."""
+    """Load a model for a device; raises ``ConfigError`` for what cannot be used here.
+
+    Llama-shaped models run in Rust on the CPU and in few torch operations on CUDA; any other
+    decoder-only model of a safetensors directory runs in its transformers class.
+    """
     if dtype not in _DTYPES:
         raise ConfigError(f"dtype {dtype!r} is not one of {', '.join(_DTYPES)}")
     torch.set_num_threads(threads)
-    place = _device(device)
+    wanted = _Wanted(num_pages, page_size, max_batch, _device(device), _DTYPES[dtype], threads)
+    on_cpu = wanted.device.type == "cpu"
+    if on_cpu and wanted.dtype == torch.float16:
+        raise ConfigError("dtype 'float16' needs CUDA")
     checkpoint = open_checkpoint(model)
-    attention = TorchPagedAttention(
-        checkpoint.config,
-        num_pages=num_pages,
-        page_size=page_size,
-        max_batch=max_batch,
-        device=place,
-        dtype=_DTYPES[dtype],
+    if on_cpu and page_size == BLOCK and native_llama_fits(checkpoint.config):
+        return NativeLlama(
+            checkpoint,
+            num_pages=num_pages,
+            max_batch=max_batch,
+            dtype=wanted.dtype,
+            threads=threads,
+        )
+    attention = _attention(checkpoint.config, wanted)
+    if checkpoint.config.llama_shaped:
+        weights = read_llama(checkpoint, wanted.dtype, wanted.device)
+        return TorchLlama(checkpoint.config, weights, attention)
+    # transformers takes seconds to import and most models do not need it.
+    from millstream.engines.torch.hf import HfDecoder, load_transformers
+
+    loaded = load_transformers(model, wanted.dtype, wanted.device)
+    return HfDecoder(loaded, checkpoint.config, attention)
+
+
+def _attention(config: ModelConfig, wanted: _Wanted) -> PagedAttention:
+    on_cpu = wanted.device.type == "cpu"
+    if on_cpu and wanted.page_size == BLOCK and config.head_dim % BLOCK == 0:
+        return NativePagedAttention(
+            config,
+            num_pages=wanted.num_pages,
+            max_batch=wanted.max_batch,
+            dtype=wanted.dtype,
+            threads=wanted.threads,
+        )
+    return TorchPagedAttention(
+        config,
+        num_pages=wanted.num_pages,
+        page_size=wanted.page_size,
+        max_batch=wanted.max_batch,
+        device=wanted.device,
+        dtype=wanted.dtype,
     )
-    weights = read_llama(checkpoint, _DTYPES[dtype], place)
-    return TorchLlama(checkpoint.config, weights, attention)
 
 
 def _device(name: str) -> torch.device:

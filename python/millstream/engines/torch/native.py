@@ -154,9 +154,13 @@ class NativePagedAttention:
     ) -> torch.Tensor:
         """Store keys and values of this step, then attend causally over each row's pages."""
         output = torch.empty(query.shape)
-        arrays = (part.float().contiguous().numpy() for part in (query, key, value))
-        self._attention.attend(layer, *arrays, output.numpy())
+        self._attention.attend(layer, _array(query), _array(key), _array(value), output.numpy())
         return output.to(query.dtype)
+
+
+def _array(tensor: torch.Tensor) -> Floats:
+    array: Floats = tensor.float().contiguous().numpy()
+    return array
 
 
 def _rows(plan: Plan) -> list[tuple[int, int, int]]:
@@ -193,5 +197,4 @@ def _layers(checkpoint: Checkpoint) -> Iterator[_Layer]:
 
 
 def _read(checkpoint: Checkpoint, name: str) -> Floats:
-    array: Floats = checkpoint.tensor(f"{name}.weight", torch.float32).contiguous().numpy()
-    return array
+    return _array(checkpoint.tensor(f"{name}.weight", torch.float32))

@@ -119,6 +119,17 @@ class ModelRunner:
         self._last[self._index(slots)] = chosen
         return self._offload.send(chosen, slots)
 
+    def warm_up(self) -> None:
+        """Compute a prompt and a token once, so that the first user does not pay for it.
+
+        Uses page 0 and slot 0, which must be free; leaves both free.
+        """
+        self.open_slot(0, SamplingParams(max_tokens=1, temperature=0), seed=0, prompt=())
+        tokens = min(self.page_size, self.context_length) - 1
+        for row in (Row(0, (0,), 0, (0,) * tokens), Row(0, (0,), tokens)):
+            self.step(Batch((row,))).ids()
+        self.close_slot(0)
+
     def _note_pages(self, batch: Batch) -> None:
         for row in batch.rows:
             known = self._known_pages[row.slot]

@@ -88,13 +88,11 @@ impl<E: Storage> Linear<E> {
     /// `silu(gate) * up`, for a matrix whose panels are gate and up in turns.
     pub(super) fn gated(&self, tokens: usize, x: &[f32]) -> Vec<f32> {
         let mut output = vec![0.0; self.outputs / 2 * tokens];
-        let pairs = self.panels.par_chunks(2 * self.inputs);
-        let work = pairs.zip(output.par_chunks_mut(PAGE * tokens));
-        work.for_each(|(panels, gate)| {
-            let (gate_panel, up_panel) = panels.split_at(self.inputs);
+        let work = output.par_chunks_mut(PAGE * tokens).enumerate();
+        work.for_each(|(index, gate)| {
             let mut up = vec![0.0; gate.len()];
-            self.panel(tokens, x, gate_panel, gate, Ending::Replace);
-            self.panel(tokens, x, up_panel, &mut up, Ending::Replace);
+            self.panel(2 * index, tokens, x, gate, Ending::Replace);
+            self.panel(2 * index + 1, tokens, x, &mut up, Ending::Replace);
             self.arch.dispatch(Gate { gate, up: &up });
         });
         output
@@ -102,10 +100,10 @@ impl<E: Storage> Linear<E> {
 
     /// Index of the greatest output of each token, the lowest of equals.
     pub(super) fn greatest(&self, tokens: usize, x: &[f32]) -> Vec<usize> {
-        let panels = self.panels.par_chunks(self.inputs).enumerate();
-        let candidates = panels.map(|(index, panel)| {
+        let panels = (0..self.outputs / PAGE).into_par_iter();
+        let candidates = panels.map(|index| {
             let mut output = vec![0.0; PAGE * tokens];
-            self.panel(tokens, x, panel, &mut output, Ending::Replace);
+            self.panel(index, tokens, x, &mut output, Ending::Replace);
             let (rows, _) = output.as_chunks::<PAGE>();
             rows.iter()
                 .map(|row| greatest_of(row, index * PAGE))
@@ -125,19 +123,12 @@ impl<E: Storage> Linear<E> {
     }
 
     fn each_panel(&self, tokens: usize, x: &[f32], output: &mut [f32], ending: Ending) {
-        let panels = self.panels.par_chunks(self.inputs);
-        let work = panels.zip(output.par_chunks_mut(PAGE * tokens));
-        work.for_each(|(panel, output)| self.panel(tokens, x, panel, output, ending));
+        let work = output.par_chunks_mut(PAGE * tokens).enumerate();
+        work.for_each(|(index, output)| self.panel(index, tokens, x, output, ending));
     }
 
-    fn panel(
-        &self,
-        tokens: usize,
-        x: &[f32],
-        panel: &[E::Block],
-        output: &mut [f32],
-        ending: Ending,
-    ) {
+    fn panel(&self, index: usize, tokens: usize, x: &[f32], output: &mut [f32], ending: Ending) {
+        let panel = &self.panels[index * self.inputs..][..self.inputs];
         self.arch.dispatch(Panel::<E> {
             tokens,
             x: x.as_chunks().0,
@@ -184,39 +175,39 @@ impl<E: Storage> WithSimd for Panel<'_, E> {
         };
         // Even pieces: 16 tokens as 8 and 8, because 12 and 4 would load the weights for 4.
         let size = self.tokens.div_ceil(self.tokens.div_ceil(most).max(1));
-        let mut first = 0;
-        while first < self.tokens {
-            let count = size.min(self.tokens - first);
-            self.some(simd, first, count);
-            first += count;
+        let pieces = std::mem::take(&mut self.output).chunks_mut(size.max(1));
+        for (index, output) in pieces.enumerate() {
+            self.some(simd, index * size, output);
         }
     }
 }
 
 impl<E: Storage> Panel<'_, E> {
     #[inline(always)]
-    fn some<S: Simd>(&mut self, simd: S, first: usize, count: usize) {
-        match count {
-            1 => self.tokens::<S, 1>(simd, first),
-            2 => self.tokens::<S, 2>(simd, first),
-            3 => self.tokens::<S, 3>(simd, first),
-            4 => self.tokens::<S, 4>(simd, first),
-            5 => self.tokens::<S, 5>(simd, first),
-            6 => self.tokens::<S, 6>(simd, first),
-            7 => self.tokens::<S, 7>(simd, first),
-            8 => self.tokens::<S, 8>(simd, first),
-            9 => self.tokens::<S, 9>(simd, first),
-            10 => self.tokens::<S, 10>(simd, first),
-            11 => self.tokens::<S, 11>(simd, first),
-            _ => self.tokens::<S, 12>(simd, first),
+    fn some<S: Simd>(&self, simd: S, first: usize, output: &mut [[f32; PAGE]]) {
+        match output.len() {
+            1 => self.tokens::<S, 1>(simd, first, output),
+            2 => self.tokens::<S, 2>(simd, first, output),
+            3 => self.tokens::<S, 3>(simd, first, output),
+            4 => self.tokens::<S, 4>(simd, first, output),
+            5 => self.tokens::<S, 5>(simd, first, output),
+            6 => self.tokens::<S, 6>(simd, first, output),
+            7 => self.tokens::<S, 7>(simd, first, output),
+            8 => self.tokens::<S, 8>(simd, first, output),
+            9 => self.tokens::<S, 9>(simd, first, output),
+            10 => self.tokens::<S, 10>(simd, first, output),
+            11 => self.tokens::<S, 11>(simd, first, output),
+            _ => self.tokens::<S, 12>(simd, first, output),
         }
     }
 
     #[inline(always)]
-    fn tokens<S: Simd, const COUNT: usize>(&mut self, simd: S, first: usize) {
-        let Some(output) = self.output[first..].first_chunk_mut::<COUNT>() else {
-            return;
-        };
+    fn tokens<S: Simd, const COUNT: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        output: &mut [[f32; PAGE]],
+    ) {
         for part in 0..parts::<S>() {
             let mut low = [simd.splat_f32s(0.0); COUNT];
             let mut high = low;
@@ -234,8 +225,8 @@ impl<E: Storage> Panel<'_, E> {
                     }
                 }
             }
-            for token in 0..COUNT {
-                let vectors = S::as_mut_simd_f32s(&mut output[token]).0;
+            for (token, output) in output.iter_mut().enumerate() {
+                let vectors = S::as_mut_simd_f32s(output).0;
                 let second = parts::<S>() + part;
                 if self.ending == Ending::Add {
                     low[token] = simd.add_f32s(low[token], vectors[part]);
