@@ -22,7 +22,6 @@ pub(crate) fn start_threads(count: usize) -> PyResult<Threads> {
     Threads::new(count).map_err(PyRuntimeError::new_err)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn attention_error(error: AttentionError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
