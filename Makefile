@@ -12,6 +12,7 @@ STAMPS := $(VENV)/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORE := python/millstream/_core.abi3.so
 RUST := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+LOOM := cargo test --package millstream-core --release --locked --quiet --target-dir target/loom
 BENCHES := $(sort $(wildcard benches/bench_*.py))
 
 # The project's requirements, or those of one extra, a line each.
@@ -43,8 +44,8 @@ test-rust:
 
 # Loom replaces the atomics and locks, so this build is kept apart.
 test-loom:
-	RUSTFLAGS="--cfg loom" cargo test --package millstream-core --locked --quiet \
-		--target-dir target/loom loom
+	RUSTFLAGS="--cfg loom" $(LOOM) --lib loom
+	RUSTFLAGS="--cfg loom" $(LOOM) --test 'loom_*'
 
 test-python: $(CORE) $(STAMPS)/torch $(STAMPS)/demo $(STAMPS)/dev
 	$(BIN)/python -m pytest $(ARGS)
@@ -56,21 +57,21 @@ lint-rust:
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 
 lint-python: $(CORE) $(STAMPS)/torch $(STAMPS)/dev
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/mypy
+	$(BIN)/python -m ruff check
+	$(BIN)/python -m ruff format --check
+	$(BIN)/python -m mypy
 	$(BIN)/python -m mypy.stubtest millstream._core --allowlist stubtest-allow.txt
 
 format: $(STAMPS)/dev ## Format both languages
 	cargo fmt --all
-	$(BIN)/ruff check --fix
-	$(BIN)/ruff format
+	$(BIN)/python -m ruff check --fix
+	$(BIN)/python -m ruff format
 
 bench: $(CORE) $(STAMPS)/torch $(STAMPS)/demo $(STAMPS)/dev ## Run the benchmarks, a table each
 	@for bench in $(BENCHES:benches/%.py=%); do $(BIN)/python -m benches.$$bench || exit 1; done
 
 build: $(STAMPS)/base ## Build the wheel into dist/
-	$(BIN)/maturin build --release --out dist
+	$(BIN)/python -m maturin build --release --out dist
 
 clean: ## Remove what was built, keep the virtual environment
 	rm -rf target dist build $(CORE) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
@@ -98,7 +99,7 @@ $(CORE): $(STAMPS)/base $(RUST) pyproject.toml
 		|| { echo "Millstream builds its core with Rust 1.95 or newer, and there is no cargo."; exit 1; }
 	@echo "==> Rust core, in release mode (a minute the first time)"
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_CONSTRAINT=$(CURDIR)/constraints.txt PIP_QUIET=1 \
-		$(BIN)/maturin develop --release --quiet
+		$(BIN)/python -m maturin develop --release --quiet
 	@touch $@
 
 $(STAMPS)/torch: $(STAMPS)/base
@@ -112,7 +113,7 @@ else
 	@$(PYTHON) -c "import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])" \
 		> $$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/system-torch.pth
 	@$(BIN)/python -c "import torch; print('    torch', torch.__version__)"
-	@$(call requirements,torch) | grep -v '^torch' | $(PIP) install -c constraints.txt -r /dev/stdin
+	@$(call requirements,torch) | grep -v '^torch' | $(PIP) install --quiet -c constraints.txt -r /dev/stdin
 endif
 	@touch $@
 

@@ -105,7 +105,10 @@ def measure(app: str, port: int) -> Result:
     """One run: all streams of one app from first to last token."""
     with _server(app, port) as process:
         body = b'{"model":"paced","messages":[],"stream":true}'
-        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = (
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
         sockets = [_connect(port) for _ in range(STREAMS)]
         for one in sockets:
             one.sendall(head.encode() + body)

@@ -18,15 +18,17 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
 from millstream._core import Encoder, Log, Reader, RingConsumer, RingProducer
+from millstream.app import App
 from millstream.middleware.request_id import RequestIdMiddleware
-from millstream.streams.delivery import DeliverySweep
-from millstream.streams.hub import Hub
+from millstream.streams.deliveries import Deliveries
+from millstream.streams.hub import Hub, Wakeups
 from millstream.streams.response import StreamResponse
 from millstream.streams.stream import Deadlines, Stream
 from millstream.types import Kind, SamplingParams
 
 STREAMS = int(os.environ.get("BENCH_STREAMS", "400"))
 TOKENS = int(os.environ.get("BENCH_TOKENS", "250"))
+COALESCE_NS = int(os.environ.get("BENCH_COALESCE_MS", "0")) * 1_000_000
 INTERVAL = 1 / float(os.environ.get("BENCH_RATE", "50"))
 
 
@@ -65,12 +67,12 @@ class PacedEngine:
     ready = True
     model_info = None
 
-    def __init__(self) -> None:
+    def __init__(self, wakeups: Wakeups) -> None:
         ring = RingConsumer.create()
         memory, wake = os.dup(ring.memory_fd()), os.dup(ring.notify_fd())
         self._producer = RingProducer(memory, wake)
         self._callbacks: dict[int, object] = {}
-        self._hub = Hub(ring, self._ended)
+        self._hub = Hub(ring, wakeups, on_ended=self._ended, on_failed=_fail)
         self._pace = Pace(self._step, self._finish)
 
     def submit(
@@ -106,24 +108,28 @@ class PacedEngine:
         ended(EngineEnd.ENDED)
 
 
+def _fail(error: OSError) -> None:
+    raise error
+
+
 class _NoLease:
     def settle(self, _actual: int) -> bool:
-        return True
-
-    def cancel(self, _emitted: int) -> bool:
         return True
 
 
 def _millstream_app() -> FastAPI:
     requests = itertools.count(1)
-    sweep = DeliverySweep(keep_alive_ns=None, blocked_send_ns=10**12)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.engine = PacedEngine()
+        wakeups = Wakeups()
+        app.state.engine = PacedEngine(wakeups)
+        app.state.deliveries = Deliveries(
+            wakeups.notifier, keep_alive_ns=None, blocked_send_ns=10**12, coalesce_ns=COALESCE_NS
+        )
         yield
 
-    app = FastAPI(lifespan=lifespan)
+    app = App(lifespan=lifespan)
 
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:
@@ -147,7 +153,9 @@ def _millstream_app() -> FastAPI:
         encoder = Encoder(
             dialect="chat", chunk_id=f"chatcmpl-{number}", model="paced", created=stream.created
         )
-        return StreamResponse(stream, Reader(stream.log, encoder), sweep=sweep)
+        return StreamResponse(
+            stream, Reader(stream.log, encoder), deliveries=request.app.state.deliveries
+        )
 
     app.add_middleware(RequestIdMiddleware)
     return app

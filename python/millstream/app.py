@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from time import monotonic_ns, time_ns
 
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
-from millstream.admission import Limits, MemoryLimiter
+from millstream._core import RingConsumer
+from millstream.admission import Limits, MemoryLimiter, RequestRate, TokenWindow, sole_worker
 from millstream.api import chat, completions, errors, health, models
 from millstream.api.services import ServedModel, Services
-from millstream.config import Settings, TorchEngineSettings
+from millstream.config import LimitSettings, Settings, TorchEngineSettings
 from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
 from millstream.middleware.request_id import RequestIdMiddleware
-from millstream.streams.delivery import DeliverySweep
+from millstream.streams.deliveries import Deliveries
 from millstream.streams.drain import Drain
-from millstream.streams.hub import Hub
+from millstream.streams.hub import Hub, Wakeups
+from millstream.streams.metrics import StreamMetrics
 from millstream.streams.orchestrator import Orchestrator
 from millstream.streams.registry import StreamRegistry
+from millstream.streams.response import DIRECT_SEND
 from millstream.streams.timers import StreamTimers, Sweeper
 from millstream.telemetry.metrics import Metrics
-from millstream.telemetry.streams import StreamMetrics
+from millstream.telemetry.shared_files import metrics_directory
+
+
+class App(FastAPI):
+    """FastAPI whose streams reach the server's ``send`` without the layers between."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        scope[DIRECT_SEND] = send
+        await super().__call__(scope, receive, send)
 
 
 def create_app(settings: Settings) -> FastAPI:
     """The ASGI application for these settings; engines start and end with its lifespan."""
-    app = FastAPI(title="Millstream", lifespan=_lifespan(settings))
+    app = App(title="Millstream", lifespan=_lifespan(settings))
     for module in (chat, completions, models, health):
         app.include_router(module.router)
     errors.install(app)
@@ -36,7 +50,7 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-def _lifespan(settings: Settings) -> Callable[[FastAPI], object]:
+def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
@@ -48,18 +62,25 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], object]:
 
 async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     """Everything that one worker runs; the stack gives it all back in reverse order."""
-    metrics = Metrics(settings.models)
+    directory = metrics_directory()
+    if any(scope.dimensions() for scope in _limited(settings)):
+        await stack.enter_async_context(sole_worker(directory))
+    metrics = Metrics(settings.models, directory)
     registry = StreamRegistry()
     drain = Drain(registry, seconds=settings.server.drain_seconds, clock=monotonic_ns)
-    sweep = DeliverySweep(
+    wakeups = Wakeups()
+    stack.callback(wakeups.close)
+    deliveries = Deliveries(
+        wakeups.notifier,
         keep_alive_ns=int(settings.streams.keep_alive_seconds * 1e9),
         blocked_send_ns=int(settings.streams.blocked_send_seconds * 1e9),
+        coalesce_ns=settings.streams.coalesce_ms * 1_000_000,
     )
-    engines = {name: _engine(name, engine) for name, engine in settings.engines.items()}
+    engines = {name: _engine(name, engine, wakeups) for name, engine in settings.engines.items()}
     for engine in engines.values():
         stack.push_async_callback(engine.close)
         await engine.start()
-    sweeper = Sweeper([StreamTimers(registry), sweep, drain], clock=monotonic_ns)
+    sweeper = Sweeper([StreamTimers(registry), deliveries, drain], clock=monotonic_ns)
     stack.callback(sweeper.close)
     sweeper.start()
     drain.install()
@@ -69,7 +90,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         engines=engines,
         orchestrator=_orchestrator(settings, registry, drain, metrics),
         registry=registry,
-        sweep=sweep,
+        deliveries=deliveries,
         drain=drain,
         metrics=metrics,
         clock=monotonic_ns,
@@ -77,16 +98,21 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     )
 
 
-def _engine(name: str, settings: TorchEngineSettings) -> Engine:
+def _engine(name: str, settings: TorchEngineSettings, wakeups: Wakeups) -> Engine:
+    def hub(
+        ring: RingConsumer, on_ended: Callable[[int], None], on_failed: Callable[[OSError], None]
+    ) -> Hub:
+        return Hub(ring, wakeups, on_ended=on_ended, on_failed=on_failed)
+
     options = EngineOptions(
         model=settings.model,
-        dtype=settings.dtype,
+        dtype="bfloat16" if settings.dtype == "auto" else settings.dtype,
         device=settings.device,
-        threads=settings.threads,
+        threads=settings.threads or os.cpu_count() or 1,
         max_batch=settings.max_batch,
         kv_tokens=settings.kv_tokens,
     )
-    return TorchEngine(name, options, hub=Hub)
+    return TorchEngine(name, options, hub=hub)
 
 
 def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, ServedModel]:
@@ -95,6 +121,24 @@ def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, Serv
         name: ServedModel(name, engines[model.routes[0].engine], model, created)
         for name, model in settings.models.items()
     }
+
+
+def _limited(settings: Settings) -> list[LimitSettings]:
+    return [settings.limits, *(model.limits for model in settings.models.values())]
+
+
+def _limiter(settings: Settings) -> MemoryLimiter:
+    models = {name: _limits(model.limits) for name, model in settings.models.items()}
+    return MemoryLimiter(_limits(settings.limits), models, clock=monotonic_ns)
+
+
+def _limits(settings: LimitSettings) -> Limits:
+    requests, tokens = settings.requests, settings.tokens
+    return Limits(
+        requests=None if requests is None else RequestRate(requests.per_second, requests.capacity),
+        tokens=None if tokens is None else TokenWindow(tokens.limit, tokens.window_ms),
+        concurrency=settings.concurrency,
+    )
 
 
 def _orchestrator(

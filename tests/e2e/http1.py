@@ -51,6 +51,7 @@ class Connection:
 
     def read_until(self, needle: bytes) -> None:
         """Read body until it holds ``needle``."""
+        self._skip_head()
         while needle not in self.body:
             self._take_chunks()
             if needle in self.body:
@@ -60,10 +61,15 @@ class Connection:
 
     def read_all(self) -> None:
         """Read until the body is complete or the server has cut it."""
+        self._skip_head()
         while not self.complete:
             self._take_chunks()
             if not self.complete and not self._more():
                 return
+
+    def _skip_head(self) -> None:
+        if not self.head:
+            self.read_head()
 
     def _more(self) -> bool:
         try:

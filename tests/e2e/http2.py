@@ -40,7 +40,10 @@ class Http2Connection:
                 ("content-length", str(len(content))),
             ],
         )
-        self.state.send_data(stream, content, end_stream=True)
+        size = self.state.max_outbound_frame_size
+        for start in range(0, len(content), size):
+            self.state.send_data(stream, content[start : start + size])
+        self.state.end_stream(stream)
         self._flush()
         return stream
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,16 +24,17 @@ from tests.e2e.servers import (
 from tests.e2e.test_http1 import CHAT, chat
 
 
-def engine_pid(config: Path, folder: Path) -> int:
-    """The engine's process id, as ``millstream engine status`` tells it."""
-    output = subprocess.run(
-        [sys.executable, "-m", "millstream.cli", "engine", "status", "--json", "--config", config],
-        env={**os.environ, "XDG_RUNTIME_DIR": str(folder)},
-        check=True,
-        capture_output=True,
-        timeout=60,
-    ).stdout
-    return int(json.loads(output)["engines"]["local"]["pid"])
+def engine_pids(folder: Path) -> list[int]:
+    """Engine processes whose runtime directory lies in this folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            continue  # it has ended meanwhile
+        if b"millstream.engines.torch.process" in command and str(folder).encode() in command:
+            found.append(int(process.name))
+    return found
 
 
 @pytest.fixture
@@ -51,16 +50,15 @@ def own_server(config: Path, folder: Path) -> Iterator[Server]:
         yield running
 
 
-def test_a_killed_engine_ends_its_streams_and_comes_back(
-    own_server: Server, config: Path, folder: Path
-) -> None:
+def test_a_killed_engine_ends_its_streams_and_comes_back(own_server: Server, folder: Path) -> None:
     workers = own_server.workers()
     with Connection(own_server.port) as client, Connection(own_server.port) as whole:
         client.post(CHAT, chat(max_tokens=1500, ignore_eos=True))
         whole.post(CHAT, chat(max_tokens=1500, ignore_eos=True, stream=False))
         client.read_until(b"data: ")
         until(lambda: own_server.metric("millstream_engine_batch_size") == 2)
-        os.kill(engine_pid(config, folder), signal.SIGKILL)
+        (engine,) = engine_pids(folder)
+        os.kill(engine, signal.SIGKILL)
         client.read_all()
         assert not client.complete
         last = events(client.body)[-1]
@@ -73,7 +71,9 @@ def test_a_killed_engine_ends_its_streams_and_comes_back(
     assert refused.json()["error"]["code"] == "engine_unavailable"
     assert int(refused.headers["retry-after"]) > 0
     until(own_server.ready, seconds=60)
-    answer = httpx.post(f"{own_server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60)
+    answer = httpx.post(
+        f"{own_server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60
+    )
     assert answer.status_code == 200
     assert own_server.workers() == workers
     assert own_server.metric("millstream_requests_total", outcome="engine_lost") == 2
@@ -88,7 +88,8 @@ def test_a_killed_worker_frees_its_requests_and_the_engine_stays(
     environment = {"MILLSTREAM_CONFIG": str(unlimited(config, folder))}
     with serving(command, port=port, folder=folder, environment=environment) as server:
         until(lambda: len(server.workers()) >= 2)
-        engine = engine_pid(unlimited(config, folder), folder)
+        engines = engine_pids(folder)
+        assert len(engines) == 1
         clients = [Connection(port) for _ in range(6)]
         for client in clients:
             client.post(CHAT, chat(max_tokens=1500, ignore_eos=True))
@@ -104,8 +105,10 @@ def test_a_killed_worker_frees_its_requests_and_the_engine_stays(
         until(server.ready, seconds=60)
         until(lambda: server.metric("millstream_engine_batch_size") == 0)
         until(lambda: server.metric("millstream_kv_blocks_used") == 0)
-        assert engine_pid(unlimited(config, folder), folder) == engine
-        answer = httpx.post(f"{server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60)
+        assert engine_pids(folder) == engines
+        answer = httpx.post(
+            f"{server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60
+        )
         assert answer.status_code == 200
 
 
@@ -122,7 +125,22 @@ def test_granian_runs_the_app_and_all_workers_share_one_engine(
             answer = httpx.post(f"{server.url}{CHAT}", json=chat(max_tokens=2, stream=False))
             assert answer.status_code == 200
         assert server.metric("millstream_requests_total") == 8
-        assert engines_of(folder) == 1
+        assert len(engine_pids(folder)) == 1
+
+
+def test_several_workers_with_limits_in_memory_do_not_start(config: Path, folder: Path) -> None:
+    # slowapi#226, flask-limiter#166: 8 workers admitted eight times the limit.
+    port = free_port()
+    command = granian_command(port, "--workers", "2")
+    ended = subprocess.run(
+        command,
+        env={**os.environ, "MILLSTREAM_CONFIG": str(config), "XDG_RUNTIME_DIR": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+    )
+    assert ended.returncode != 0
+    assert b"server.workers = 1" in ended.stdout
 
 
 def test_a_server_that_is_told_to_leave_lets_streams_finish(own_server: Server) -> None:
@@ -147,17 +165,3 @@ def unlimited(config: Path, folder: Path) -> Path:
 def is_worker(pid: int) -> bool:
     """Whether this child of Granian answers requests (it also has helpers)."""
     return b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()
-
-
-def engines_of(folder: Path) -> int:
-    """Engine processes whose runtime directory lies in this folder."""
-    count = 0
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes()
-            environment = (process / "environ").read_bytes()
-        except OSError:
-            continue
-        if b"millstream.engines.torch.process" in command:
-            count += str(folder).encode() in environment
-    return count

@@ -85,7 +85,7 @@ def test_a_client_that_does_not_read_is_given_up_and_others_go_on(idle: Server) 
 
 def test_silence_is_filled_with_comments_that_no_client_sees(idle: Server) -> None:
     with Connection(idle.port) as client:
-        words = "word " * 6000
+        words = "word " * 2000
         client.post(CHAT, chat(max_tokens=1, messages=[{"role": "user", "content": words}]))
         client.read_all()
         assert client.complete

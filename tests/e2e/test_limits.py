@@ -51,7 +51,9 @@ def test_concurrent_requests_never_exceed_the_slot(idle: Server) -> None:
     # litellm#18730: parallel requests went through a limit that one had filled.
     with ThreadPoolExecutor(8) as pool:
         statuses = list(
-            pool.map(lambda _: post(idle, model="one-at-a-time", max_tokens=30).status_code, range(8))
+            pool.map(
+                lambda _: post(idle, model="one-at-a-time", max_tokens=30).status_code, range(8)
+            )
         )
     assert set(statuses) <= {200, 429}
     assert 200 in statuses

@@ -52,7 +52,12 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 
 
 def _explained(error: ValidationError) -> Exception:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    # Of the members of a union, the one that got furthest is the one that was meant.
+    first = max(
+        (problem for problem in problems if problem["loc"][:1] == problems[0]["loc"][:1]),
+        key=lambda problem: len(_path(problem["loc"])),
+    )
     if first["type"] == "json_invalid":
         return BodyRefused(400, f"The body is not JSON. {first['msg']}")
     field = _path(first["loc"])
@@ -65,9 +70,10 @@ def _path(location: tuple[int | str, ...]) -> str:
     for part in location:
         if isinstance(part, int):
             path += f"[{part}]"
-        elif part.isidentifier() and not part[0].isupper() and part not in _UNION_MEMBERS:
+        elif part not in _UNION_MEMBERS and "[" not in part:
             path += f".{part}" if path else part
     return path
 
 
-_UNION_MEMBERS = frozenset({"str", "int", "float", "bool", "list", "constrained"})
+# What pydantic calls the members of the unions in `schemas`; constrained ones hold a bracket.
+_UNION_MEMBERS = frozenset({"str", "constrained-str", "int"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -16,7 +16,7 @@ from millstream.api.services import services
 from millstream.errors import InvalidParameter, UnsupportedParameter
 
 if TYPE_CHECKING:
-    from millstream.engines.torch.tokenizer import Tokenizer
+    from millstream.engines.base import Tokenizer
 
 router = APIRouter()
 
@@ -40,7 +40,7 @@ async def create_completion(request: Request) -> Response:
 def _prompt(body: CompletionRequest) -> str | list[int]:
     prompt = body.prompt
     if isinstance(prompt, str) or isinstance(prompt[0], int):
-        return cast("str | list[int]", prompt)
+        return prompt
     if len(prompt) > 1:
         raise UnsupportedParameter(
             f"prompt: {len(prompt)} prompts in one request are not supported, send one.",

@@ -26,9 +26,7 @@ CHAT = Dialect("chat", "chat.completion", "chatcmpl-")
 COMPLETION = Dialect("completion", "text_completion", "cmpl-")
 
 
-def completion_object(
-    dialect: Dialect, stream: Stream, *, choices: int
-) -> dict[str, object]:
+def completion_object(dialect: Dialect, stream: Stream, *, choices: int) -> dict[str, object]:
     """The whole answer to a request without streaming."""
     return {
         "id": dialect.chunk_id(stream),

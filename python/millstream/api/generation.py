@@ -27,7 +27,7 @@ from millstream.streams.stream import Deadlines, Stream
 from millstream.types import Outcome
 
 if TYPE_CHECKING:
-    from millstream.engines.torch.tokenizer import Tokenizer
+    from millstream.engines.base import Tokenizer
 
 # Below this a prompt is tokenised in well under a millisecond; above it the loop must not wait.
 INLINE_PROMPT_CHARACTERS = 4096
@@ -53,7 +53,7 @@ async def answer(
     prompt = await _tokenise(served, encode, prompt_characters)
     opened = services.orchestrator.open(_generation(served, body, prompt, dialect))
     if isinstance(opened, Refusal):
-        services.metrics.refused(served.name, opened)
+        services.metrics.refusal(opened.scope, opened.dimension)
         return refusal_response(opened)
     try:
         if framing is None:
@@ -62,7 +62,7 @@ async def answer(
         return StreamResponse(
             opened,
             Reader(opened.log, encoder),
-            sweep=services.sweep,
+            deliveries=services.deliveries,
             media_type=framing.media_type,
             headers=limit_headers(opened.lease),
             clock=services.clock,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from millstream.api.services import services
+
+if TYPE_CHECKING:
+    from millstream.engines.base import EngineStats
+    from millstream.telemetry.metrics import Metrics
 
 router = APIRouter()
 
@@ -36,6 +42,16 @@ async def metrics(request: Request) -> Response:
     """Prometheus' text format, over all workers of this server."""
     parts = services(request)
     for name, engine in parts.engines.items():
-        parts.metrics.observe_engine(name, await engine.stats())
+        _observe(parts.metrics, name, await engine.stats())
     content, media_type = parts.metrics.render()
     return Response(content, media_type=media_type)
+
+
+def _observe(metrics: Metrics, name: str, stats: EngineStats | None) -> None:
+    metrics.engine(
+        name,
+        running=stats.running if stats else 0,
+        waiting=stats.waiting if stats else 0,
+        pages_used=stats.pages_used if stats else 0,
+        pages_total=stats.pages_total if stats else 0,
+    )

@@ -13,7 +13,7 @@ from millstream.errors import UnknownModel
 if TYPE_CHECKING:
     from millstream.config import ModelSettings, ServerSettings
     from millstream.engines.base import Engine
-    from millstream.streams.delivery import DeliverySweep
+    from millstream.streams.deliveries import Deliveries
     from millstream.streams.drain import Drain
     from millstream.streams.orchestrator import Orchestrator
     from millstream.streams.registry import StreamRegistry
@@ -39,7 +39,7 @@ class Services:
     engines: Mapping[str, Engine]
     orchestrator: Orchestrator
     registry: StreamRegistry
-    sweep: DeliverySweep
+    deliveries: Deliveries
     drain: Drain
     metrics: Metrics
     clock: Callable[[], int]

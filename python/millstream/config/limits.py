@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from millstream.config.section import Section
 
@@ -17,11 +17,10 @@ class RequestLimit(Section):
     burst: Annotated[int | None, Field(ge=1, le=1_000_000_000)] = None
     """Requests granted at once after a pause; unset is `per_second`."""
 
-    @model_validator(mode="after")
-    def _burst_is_at_least_one_second(self) -> Self:
-        if self.burst is None:
-            object.__setattr__(self, "burst", self.per_second)
-        return self
+    @property
+    def capacity(self) -> int:
+        """Requests that fit into the bucket."""
+        return self.per_second if self.burst is None else self.burst
 
 
 class TokenLimit(Section):

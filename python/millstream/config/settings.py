@@ -26,7 +26,7 @@ class Settings(Section):
     server: ServerSettings = ServerSettings()
     """The listening socket and the workers."""
     log: LogSettings = LogSettings()
-    """What the server writes to standard error."""
+    """The server's own log."""
     engines: Annotated[dict[EngineName, TorchEngineSettings], Field(min_length=1)]
     """Engines by the name that routes use."""
     models: Annotated[dict[ModelName, ModelSettings], Field(min_length=1)]

@@ -105,7 +105,8 @@ def _imply_models(tree: Tree) -> None:
     models: Tree = {}
     for name, engine in engines.items():
         model = engine.get("model", DEMO_MODEL) if isinstance(engine, dict) else DEMO_MODEL
-        models.setdefault(PurePath(str(model)).stem, {"routes": [{"engine": name}]})
+        served = PurePath(str(model)).name.removesuffix(".gguf")
+        models.setdefault(served, {"routes": [{"engine": name}]})
     tree["models"] = models
 
 

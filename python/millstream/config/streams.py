@@ -18,5 +18,7 @@ class StreamSettings(Section):
     """Records that one stream's log keeps; older ones go first."""
     keep_alive_seconds: Annotated[float, Field(gt=0, le=3600)] = 10.0
     """Silence after which a comment is sent, from admission on."""
+    coalesce_ms: Annotated[int, Field(ge=0, le=1000)] = 0
+    """Least time between two sends of one stream; more saves CPU and delays all but the first."""
     blocked_send_seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
     """How long a client may take nothing before its connection is given up."""

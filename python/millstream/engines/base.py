@@ -61,6 +61,11 @@ class Tokenizer(Protocol):
         """Most tokens of prompt and completion together."""
         ...
 
+    @property
+    def vocabulary_size(self) -> int:
+        """Ids are below this."""
+        ...
+
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text."""
         ...
@@ -90,9 +95,9 @@ class Hub(Protocol):
         ...
 
 
-HubFactory = Callable[["RingConsumer", Callable[[int], None]], Hub]
-"""Makes a hub on the running loop; the callable is told of each request whose last record (USAGE
-or ERROR) has been delivered."""
+HubFactory = Callable[["RingConsumer", Callable[[int], None], Callable[[OSError], None]], Hub]
+"""Makes a hub on the running loop. The first callable is told of each request whose last record
+(USAGE or ERROR) has been delivered, the second that the ring can be read no more."""
 
 EndCallback = Callable[[EngineEnd], None]
 

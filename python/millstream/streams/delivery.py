@@ -11,7 +11,7 @@ from millstream.types import Outcome
 if TYPE_CHECKING:
     from starlette.types import Message, Send
 
-    from millstream._core import Reader
+    from millstream._core import Notifier, Reader
     from millstream.streams.stream import Stream
 
 MAX_SEND_BYTES = 65536
@@ -51,16 +51,21 @@ class Delivery:
         reader: Reader,
         send: Send,
         *,
+        notifier: Notifier,
+        postpone: Callable[[Delivery], bool] | None,
         overrun: bytes,
         comments: bool,
         clock: Callable[[], int],
     ) -> None:
         self.comments = comments
-        self.sent_ns = clock()
+        self.sent_ns = 0
         self.blocked_since_ns: int | None = None
         self._stream = stream
         self._reader = reader
         self._send = send
+        self._notifier = notifier
+        self._postpone = postpone
+        self._waiter = self.flush if postpone is None else self.wake
         self._overrun = overrun
         self._clock = clock
         self._over = False
@@ -90,7 +95,7 @@ class Delivery:
     async def _idle(self) -> None:
         self._resume = asyncio.get_running_loop().create_future()
         try:
-            if self._reader.park(self.wake):
+            if self._reader.park(self._waiter, self._notifier):
                 suspended = await self._resume
                 if suspended is not None:
                     await self._blocking(suspended)
@@ -128,12 +133,17 @@ class Delivery:
     # --- callbacks on the loop ------------------------------------------------------------------
 
     def wake(self) -> None:
+        """Records are due: send them now, or with what comes within the coalescing window."""
+        if self._postpone is None or not self._postpone(self):
+            self.flush()
+
+    def flush(self) -> None:
         """Send what is due; hand over to the task where that cannot be done at once."""
         if self._resume is None or self._resume.done():
             return
         try:
             suspended = self._send_due()
-        except Exception as error:  # noqa: BLE001 - it belongs to the request's task
+        except Exception as error:
             self._resume.set_exception(error)
             return
         if suspended is not None or self._over:
@@ -146,7 +156,7 @@ class Delivery:
                 suspended = self._send_now(message)
                 if suspended is not None:
                     return suspended
-            elif not self._over and self._reader.park(self.wake):
+            elif not self._over and self._reader.park(self._waiter, self._notifier):
                 return None
         return None
 
@@ -184,36 +194,3 @@ class Delivery:
 
 def _body(chunk: bytes, *, more: bool = True) -> Message:
     return {"type": "http.response.body", "body": chunk, "more_body": more}
-
-
-class DeliverySweep:
-    """Keeps quiet connections open and gives up those whose client does not read."""
-
-    def __init__(self, *, keep_alive_ns: int | None, blocked_send_ns: int) -> None:
-        self._keep_alive_ns = keep_alive_ns
-        self._blocked_send_ns = blocked_send_ns
-        self._deliveries: set[Delivery] = set()
-
-    def add(self, delivery: Delivery) -> None:
-        """Visit this one from now on."""
-        self._deliveries.add(delivery)
-
-    def discard(self, delivery: Delivery) -> None:
-        """Visit it no more."""
-        self._deliveries.discard(delivery)
-
-    def sweep(self, now_ns: int) -> None:
-        """Look at every delivery once; ``now_ns`` is monotonic."""
-        for delivery in tuple(self._deliveries):
-            blocked = delivery.blocked_since_ns
-            if blocked is not None:
-                if now_ns - blocked > self._blocked_send_ns:
-                    delivery.drop()
-            elif self._quiet(delivery, now_ns):
-                delivery.keep_alive()
-
-    def _quiet(self, delivery: Delivery, now_ns: int) -> bool:
-        interval = self._keep_alive_ns
-        return (
-            interval is not None and delivery.comments and now_ns - delivery.sent_ns >= interval
-        )

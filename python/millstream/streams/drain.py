@@ -51,7 +51,9 @@ class Drain:
             signal.signal(number, _chained(self.begin, previous))
 
 
-def _chained(begin: Callable[[], None], previous: object) -> Callable[[int, FrameType | None], None]:
+def _chained(
+    begin: Callable[[], None], previous: object
+) -> Callable[[int, FrameType | None], None]:
     def handle(number: int, frame: FrameType | None) -> None:
         begin()
         if callable(previous) and previous is not signal.default_int_handler:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from millstream._core import Log
-from millstream.admission import Lease, Refusal
+from millstream.admission import Lease, Refusal, estimated_cost
 from millstream.errors import EngineUnavailable
 from millstream.streams.stream import Deadlines, Stream
 from millstream.types import SamplingParams
@@ -45,7 +45,7 @@ class Generation:
     @property
     def cost(self) -> int:
         """The most tokens that this can come to."""
-        return len(self.prompt) + self.params.max_tokens * self.params.n
+        return estimated_cost(len(self.prompt), self.params.max_tokens, self.params.n)
 
 
 class Orchestrator:

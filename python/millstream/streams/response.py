@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from millstream.streams.delivery import Delivery, DeliverySweep
+from millstream.streams.delivery import Delivery
 from millstream.streams.failure import Failure
 from millstream.streams.formats import EVENT_STREAM
 
@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from millstream._core import Reader
+    from millstream.streams.deliveries import Deliveries
     from millstream.streams.stream import Stream
+
+DIRECT_SEND = "millstream.direct_send"
+"""Key of a scope: the server's own ``send``, for the body of a stream alone.
+
+What wraps ``send`` inside the app watches for the start of a response and passes its body on, at
+about a microsecond a frame for each of Starlette's layers (``benches/bench_delivery.py``).
+"""
 
 OVERRUN = Failure(
     "The client fell behind what the server keeps of this stream.", "server_error", "gap"
@@ -37,7 +45,7 @@ class StreamResponse(Response):
         stream: Stream,
         reader: Reader,
         *,
-        sweep: DeliverySweep,
+        deliveries: Deliveries,
         media_type: str = EVENT_STREAM,
         headers: Mapping[str, str] | None = None,
         clock: Callable[[], int] = monotonic_ns,
@@ -47,18 +55,20 @@ class StreamResponse(Response):
         self.background = None
         self._stream = stream
         self._reader = reader
-        self._sweep = sweep
+        self._deliveries = deliveries
         self._clock = clock
-        self.init_headers({"cache-control": "no-cache", "x-accel-buffering": "no", **(headers or {})})
+        self.init_headers(
+            {"cache-control": "no-cache", "x-accel-buffering": "no", **(headers or {})}
+        )
         # Attached here and not in the call: between the two the stream has an owner already.
         stream.attach()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream; return early, with the stream told, when the client leaves."""
-        delivery = self._delivery(send)
+        delivery = self._delivery(scope.get(DIRECT_SEND, send))
         departure = asyncio.ensure_future(client_departure(receive))
         departure.add_done_callback(lambda _: delivery.leave())
-        self._sweep.add(delivery)
+        self._deliveries.add(delivery)
         try:
             await send(
                 {
@@ -67,9 +77,10 @@ class StreamResponse(Response):
                     "headers": self.raw_headers,
                 }
             )
+            delivery.sent_ns = self._clock()
             await delivery.run()
         finally:
-            self._sweep.discard(delivery)
+            self._deliveries.discard(delivery)
             departure.cancel()
             self._stream.detach()
 
@@ -80,6 +91,8 @@ class StreamResponse(Response):
             self._stream,
             self._reader,
             send,
+            notifier=self._deliveries.notifier,
+            postpone=self._deliveries.postpone if self._deliveries.coalesces else None,
             overrun=b"data: " + error + b"\n\n" if is_sse else error + b"\n",
             comments=is_sse,
             clock=self._clock,

@@ -67,6 +67,7 @@ class Stream:
         self.outcome: Outcome | None = None
         self._engine = engine
         self._on_closed = on_closed
+        self._choices = 0
         self._readers = 0
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -77,11 +78,12 @@ class Stream:
 
         Raises `EngineUnavailable`; nothing is held or charged then.
         """
+        self._choices = params.n
         try:
             self._engine.submit(self.request, prompt, params, self.log, self._engine_ended)
         except BaseException:
             self.lifecycle.move(State.CLOSED)
-            self.lease.cancel(0)
+            self.lease.settle(0)
             self._on_closed(self)
             raise
         self.lifecycle.move(State.HANDSHAKING)
@@ -95,8 +97,8 @@ class Stream:
             self.end(self._natural_outcome())
 
     def _natural_outcome(self) -> Outcome:
-        cut = any(reason == "length" for reason in self.log.finish_reasons().values())
-        return Outcome.LENGTH if cut else Outcome.COMPLETED
+        reasons = {self.log.finish_reason(choice) for choice in range(self._choices)}
+        return Outcome.LENGTH if "length" in reasons else Outcome.COMPLETED
 
     # --- ending ---------------------------------------------------------------------------------
 

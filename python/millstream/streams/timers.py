@@ -87,7 +87,7 @@ class Sweeper:
         for part in self._parts:
             try:
                 part.sweep(now_ns)
-            except Exception as error:  # noqa: BLE001 - one part must not stop the others' clocks
+            except Exception as error:
                 asyncio.get_running_loop().call_exception_handler(
                     {"message": f"{type(part).__name__} failed to sweep", "exception": error}
                 )

@@ -17,7 +17,7 @@ from millstream import __version__
 MEBIBYTE = 1 << 20
 ENOUGH_MEMORY_BYTES = 1024 * MEBIBYTE
 ENOUGH_SHARED_BYTES = 64 * MEBIBYTE
-REQUIRED = ("fastapi", "granian", "msgspec", "prometheus-client", "pydantic")
+REQUIRED = ("fastapi", "granian", "msgspec", "prometheus-client", "pydantic", "uvloop")
 TORCH = ("torch", "transformers", "tokenizers", "jinja2", "numpy")
 
 

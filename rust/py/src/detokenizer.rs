@@ -56,7 +56,7 @@ pub(crate) struct Detokenizer {
 #[pymethods]
 impl Detokenizer {
     #[new]
-    #[pyo3(signature = (vocabulary, stop = Vec::new()))]
+    #[pyo3(signature = (vocabulary, stop = Vec::new()), text_signature = "(vocabulary, stop=[])")]
     #[expect(
         clippy::needless_pass_by_value,
         reason = "extracted arguments are owned"

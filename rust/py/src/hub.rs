@@ -1,7 +1,125 @@
-//! Placeholder.
+//! `Hub`: from one ring to the logs of the requests that are on it.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
+use std::sync::{Arc, Mutex};
+
+use millstream_core::log::Entry;
+use millstream_core::record::Kind;
+use millstream_core::ring::{Consumer, RingRecord};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-pub(crate) fn register(_module: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+use crate::log::{Log, Notifier, SharedDoorbell, SharedLog, Waiter, ring_all};
+use crate::ring::{RingConsumer, lock, ring_error};
+
+/// The worker's end of one ring.
+#[pyclass(frozen, module = "millstream._core")]
+#[derive(Debug)]
+pub(crate) struct Hub {
+    ring: Arc<Mutex<Consumer>>,
+    notifier: Option<SharedDoorbell>,
+    routes: Mutex<Routes>,
+}
+
+#[derive(Debug, Default)]
+struct Routes {
+    logs: HashMap<u64, SharedLog>,
+    dropped: u64,
+}
+
+/// What one drain brought.
+#[derive(Debug, Default)]
+struct Arrivals {
+    woken: Vec<Waiter>,
+    ended: Vec<u64>,
+}
+
+#[pymethods]
+impl Hub {
+    #[new]
+    #[pyo3(signature = (ring, notifier = None))]
+    fn new(ring: &RingConsumer, notifier: Option<&Notifier>) -> Self {
+        Self {
+            ring: ring.core(),
+            notifier: notifier.map(Notifier::core),
+            routes: Mutex::default(),
+        }
+    }
+
+    fn attach(&self, request: u64, log: &Log) -> PyResult<()> {
+        match lock(&self.routes).logs.entry(request) {
+            Place::Occupied(_) => Err(PyValueError::new_err(format!(
+                "request {request} is attached already"
+            ))),
+            Place::Vacant(place) => {
+                place.insert(log.core());
+                Ok(())
+            }
+        }
+    }
+
+    fn detach(&self, request: u64) {
+        // Bound to a name: the last hold on a log drops its waiters, which may run Python.
+        let log = lock(&self.routes).logs.remove(&request);
+        drop(log);
+    }
+
+    fn drain(&self) -> PyResult<(Vec<Py<PyAny>>, Vec<u64>)> {
+        let mut arrivals = Arrivals::default();
+        let drained = {
+            let mut routes = lock(&self.routes);
+            lock(&self.ring).drain(|record| routes.deliver(&record, &mut arrivals))
+        };
+        if let Err(error) = drained {
+            // Nobody sees a result now, yet what came before the damage is in the logs.
+            ring_all(arrivals.woken)?;
+            return Err(ring_error(error));
+        }
+        let mut here = Vec::with_capacity(arrivals.woken.len());
+        for waiter in arrivals.woken {
+            match waiter.for_loop(self.notifier.as_ref()) {
+                Ok(object) => here.push(object),
+                Err(waiter) => waiter.ring()?,
+            }
+        }
+        Ok((here, arrivals.ended))
+    }
+
+    #[getter]
+    fn dropped(&self) -> u64 {
+        lock(&self.routes).dropped
+    }
+
+    #[getter]
+    fn attached(&self) -> usize {
+        lock(&self.routes).logs.len()
+    }
+}
+
+impl Routes {
+    /// Appends to the log of the record's request; a record that no log takes is counted.
+    fn deliver(&mut self, record: &RingRecord<'_>, arrivals: &mut Arrivals) {
+        let Some(log) = self.logs.get(&record.stream) else {
+            self.dropped += 1;
+            return;
+        };
+        let entry = Entry {
+            time_ns: record.time_ns,
+            kind: record.kind,
+            choice: record.choice,
+            token_count: record.token_count,
+            text: record.text,
+        };
+        if log.append(&entry, &mut arrivals.woken).is_err() {
+            self.dropped += 1;
+        }
+        if matches!(record.kind, Kind::Usage | Kind::Error) {
+            arrivals.ended.push(record.stream);
+        }
+    }
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Hub>()
 }

@@ -22,7 +22,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Limiter>()
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the shape of map_err")]
 fn invalid(error: LimiterError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
@@ -74,7 +73,7 @@ fn together(
 /// Keys with their quotas, resolved for one limiter.
 #[pyclass(frozen, module = "millstream._core")]
 #[derive(Debug)]
-struct Scopes(Arc<core::ScopeSet>);
+struct Scopes(core::ScopeSet);
 
 /// The name of a reservation; the limiter keeps the rest.
 #[pyclass(frozen, module = "millstream._core")]
@@ -98,7 +97,7 @@ impl Lease {
 #[pyclass(frozen, module = "millstream._core")]
 #[derive(Debug)]
 struct Refusal {
-    scopes: Arc<core::ScopeSet>,
+    scopes: Py<Scopes>,
     refusal: core::Refusal,
 }
 
@@ -106,7 +105,7 @@ struct Refusal {
 impl Refusal {
     #[getter]
     fn scope(&self) -> &str {
-        name(&self.scopes, self.refusal.scope)
+        name(self.scopes.get(), self.refusal.scope)
     }
 
     #[getter]
@@ -140,15 +139,15 @@ impl Refusal {
     }
 }
 
-fn name(scopes: &core::ScopeSet, position: usize) -> &str {
-    scopes.key(position).map_or("", |key| key)
+fn name(scopes: &Scopes, position: usize) -> &str {
+    scopes.0.key(position).map_or("", |key| key)
 }
 
 /// The state of one dimension of one key.
 #[pyclass(frozen, module = "millstream._core")]
 #[derive(Debug)]
 struct Meter {
-    scopes: Arc<core::ScopeSet>,
+    scopes: Py<Scopes>,
     meter: core::Meter,
 }
 
@@ -156,7 +155,7 @@ struct Meter {
 impl Meter {
     #[getter]
     fn scope(&self) -> &str {
-        name(&self.scopes, self.meter.scope)
+        name(self.scopes.get(), self.meter.scope)
     }
 
     #[getter]
@@ -189,14 +188,14 @@ impl Meter {
 #[pyclass(frozen, module = "millstream._core")]
 #[derive(Debug)]
 struct Snapshot {
-    scopes: Arc<core::ScopeSet>,
+    scopes: Py<Scopes>,
     snapshot: core::Snapshot,
 }
 
 impl Snapshot {
-    fn meter(&self, meter: Option<core::Meter>) -> Option<Meter> {
+    fn meter(&self, py: Python<'_>, meter: Option<core::Meter>) -> Option<Meter> {
         meter.map(|meter| Meter {
-            scopes: Arc::clone(&self.scopes),
+            scopes: self.scopes.clone_ref(py),
             meter,
         })
     }
@@ -205,18 +204,18 @@ impl Snapshot {
 #[pymethods]
 impl Snapshot {
     #[getter]
-    fn requests(&self) -> Option<Meter> {
-        self.meter(self.snapshot.requests)
+    fn requests(&self, py: Python<'_>) -> Option<Meter> {
+        self.meter(py, self.snapshot.requests)
     }
 
     #[getter]
-    fn tokens(&self) -> Option<Meter> {
-        self.meter(self.snapshot.tokens)
+    fn tokens(&self, py: Python<'_>) -> Option<Meter> {
+        self.meter(py, self.snapshot.tokens)
     }
 
     #[getter]
-    fn concurrency(&self) -> Option<Meter> {
-        self.meter(self.snapshot.concurrency)
+    fn concurrency(&self, py: Python<'_>) -> Option<Meter> {
+        self.meter(py, self.snapshot.concurrency)
     }
 }
 
@@ -242,10 +241,7 @@ impl Limiter {
         let scopes = scopes
             .into_iter()
             .map(|(key, quota)| (key, Arc::clone(&quota.0)));
-        self.0
-            .scopes(scopes)
-            .map(|scopes| Scopes(Arc::new(scopes)))
-            .map_err(invalid)
+        self.0.scopes(scopes).map(Scopes).map_err(invalid)
     }
 
     #[pyo3(signature = (scopes, now_ns, tokens=0, requests=1, prompt=0))]
@@ -258,11 +254,10 @@ impl Limiter {
         requests: i64,
         prompt: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let scopes = &scopes.get().0;
         let cost = Cost::new(requests, tokens, prompt).map_err(invalid)?;
-        match self.0.reserve(scopes, cost, now_ns) {
+        match self.0.reserve(&scopes.get().0, cost, now_ns) {
             Ok(lease) => Ok(Bound::new(py, Lease(lease))?.into_any()),
-            Err(denied) => refuse(py, scopes, denied),
+            Err(denied) => refuse(scopes, denied),
         }
     }
 
@@ -275,11 +270,10 @@ impl Limiter {
         tokens: i64,
         requests: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let scopes = &scopes.get().0;
         let cost = Cost::new(requests, tokens, 0).map_err(invalid)?;
-        match self.0.take(scopes, cost, now_ns) {
+        match self.0.take(&scopes.get().0, cost, now_ns) {
             Ok(()) => Ok(PyBool::new(py, true).to_owned().into_any()),
-            Err(denied) => refuse(py, scopes, denied),
+            Err(denied) => refuse(scopes, denied),
         }
     }
 
@@ -300,10 +294,9 @@ impl Limiter {
     }
 
     fn peek(&self, scopes: &Bound<'_, Scopes>, now_ns: u64) -> PyResult<Snapshot> {
-        let scopes = &scopes.get().0;
-        let snapshot = self.0.peek(scopes, now_ns).map_err(invalid)?;
+        let snapshot = self.0.peek(&scopes.get().0, now_ns).map_err(invalid)?;
         Ok(Snapshot {
-            scopes: Arc::clone(scopes),
+            scopes: scopes.clone().unbind(),
             snapshot,
         })
     }
@@ -319,18 +312,14 @@ impl Limiter {
     }
 }
 
-fn refuse<'py>(
-    py: Python<'py>,
-    scopes: &Arc<core::ScopeSet>,
-    denied: Denied,
-) -> PyResult<Bound<'py, PyAny>> {
+fn refuse<'py>(scopes: &Bound<'py, Scopes>, denied: Denied) -> PyResult<Bound<'py, PyAny>> {
     match denied {
         Denied::Refused(refusal) => {
             let refusal = Refusal {
-                scopes: Arc::clone(scopes),
+                scopes: scopes.clone().unbind(),
                 refusal,
             };
-            Ok(Bound::new(py, refusal)?.into_any())
+            Ok(Bound::new(scopes.py(), refusal)?.into_any())
         }
         Denied::Invalid(error) => Err(invalid(error)),
     }

@@ -16,10 +16,13 @@ type RecordTuple = (u64, u64, u8, u16, u32, String);
 #[derive(Debug)]
 pub(crate) struct RingConsumer {
     consumer: Arc<Mutex<Consumer>>,
+    // Beside the lock, so that nobody waits for a drain to learn a number.
+    memory_fd: RawFd,
+    wait_fd: RawFd,
+    notify_fd: RawFd,
 }
 
 impl RingConsumer {
-    #[allow(dead_code, reason = "the hub drains through it")]
     pub(crate) fn core(&self) -> Arc<Mutex<Consumer>> {
         Arc::clone(&self.consumer)
     }
@@ -28,24 +31,27 @@ impl RingConsumer {
 #[pymethods]
 impl RingConsumer {
     #[staticmethod]
-    #[pyo3(signature = (capacity = DEFAULT_CAPACITY))]
+    #[pyo3(signature = (capacity = DEFAULT_CAPACITY), text_signature = "(capacity=8388608)")]
     fn create(capacity: usize) -> PyResult<Self> {
         let consumer = Consumer::create(capacity).map_err(ring_error)?;
         Ok(Self {
+            memory_fd: consumer.memory_fd(),
+            wait_fd: consumer.wait_fd(),
+            notify_fd: consumer.notify_fd(),
             consumer: Arc::new(Mutex::new(consumer)),
         })
     }
 
-    fn memory_fd(&self) -> RawFd {
-        lock(&self.consumer).memory_fd()
+    const fn memory_fd(&self) -> RawFd {
+        self.memory_fd
     }
 
-    fn fileno(&self) -> RawFd {
-        lock(&self.consumer).wait_fd()
+    const fn fileno(&self) -> RawFd {
+        self.wait_fd
     }
 
-    fn notify_fd(&self) -> RawFd {
-        lock(&self.consumer).notify_fd()
+    const fn notify_fd(&self) -> RawFd {
+        self.notify_fd
     }
 
     fn drain(&self, py: Python<'_>) -> PyResult<Vec<RecordTuple>> {

@@ -46,7 +46,7 @@ def test_a_value_that_changes_the_answer_is_refused_by_name(name: str, value: ob
 
 
 def test_an_unknown_parameter_is_refused_with_the_nearest_known_one() -> None:
-    with pytest.raises(UnsupportedParameter, match="'temprature'.*Did you mean 'temperature'"):
+    with pytest.raises(UnsupportedParameter, match=r"'temprature'.*Did you mean 'temperature'"):
         refuse_unsupported({"temprature": 1}, KNOWN)
 
 

@@ -49,7 +49,13 @@ class _Refusal:
 
 @pytest.mark.parametrize(
     ("wait_ns", "seconds", "milliseconds"),
-    [(0, "1", "1"), (1, "1", "1"), (2000 * MS, "2", "2000"), (2100 * MS, "3", "2100"), (-5, "1", "1")],
+    [
+        (0, "1", "1"),
+        (1, "1", "1"),
+        (2000 * MS, "2", "2000"),
+        (2100 * MS, "3", "2100"),
+        (-5, "1", "1"),
+    ],
 )
 def test_the_wait_is_rounded_up_and_never_zero(
     wait_ns: int, seconds: str, milliseconds: str

@@ -15,7 +15,9 @@ def body(**fields: object) -> ChatCompletionRequest:
     return ChatCompletionRequest.model_validate({"model": "m", "messages": messages, **fields})
 
 
-def params(request: ChatCompletionRequest, *, prompt: int = 10, cap: int | None = 50) -> SamplingParams:
+def params(
+    request: ChatCompletionRequest, *, prompt: int = 10, cap: int | None = 50
+) -> SamplingParams:
     return sampling_params(request, prompt_tokens=prompt, context_length=100, max_tokens_cap=cap)
 
 
@@ -36,7 +38,13 @@ def test_zero_temperature_and_every_field_arrive() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "prompt", "cap", "granted"),
-    [(None, 10, 50, 50), (None, 60, 50, 40), (None, 10, None, 90), (90, 10, 50, 50), (1, 99, 50, 1)],
+    [
+        (None, 10, 50, 50),
+        (None, 60, 50, 40),
+        (None, 10, None, 90),
+        (90, 10, 50, 50),
+        (1, 99, 50, 1),
+    ],
 )
 def test_max_tokens_is_what_was_asked_within_cap_and_room(
     asked: int | None, prompt: int, cap: int | None, granted: int
@@ -45,13 +53,13 @@ def test_max_tokens_is_what_was_asked_within_cap_and_room(
 
 
 def test_more_than_the_room_names_field_and_room() -> None:
-    with pytest.raises(ContextLengthExceeded, match="max_completion_tokens is 91.*90") as refused:
+    with pytest.raises(ContextLengthExceeded, match=r"max_completion_tokens is 91.*90") as refused:
         params(body(max_completion_tokens=91))
     assert refused.value.param == "max_completion_tokens"
 
 
 def test_a_prompt_that_fills_the_context_names_both_lengths() -> None:
-    with pytest.raises(ContextLengthExceeded, match="100 tokens.*at most 100") as refused:
+    with pytest.raises(ContextLengthExceeded, match=r"100 tokens.*at most 100") as refused:
         params(body(), prompt=100)
     assert refused.value.param == "messages"
 

@@ -68,13 +68,18 @@ def test_millstream_toml_in_the_working_directory_is_found(tmp_path: Path) -> No
 
 
 def test_without_models_every_engine_serves_its_model_under_its_own_name(tmp_path: Path) -> None:
-    path = write(tmp_path, '[engines.a]\nmodel = "/models/Big-7B.gguf"\n[engines.b]\nthreads = 1')
+    path = write(
+        tmp_path,
+        '[engines.a]\nmodel = "/models/Big-7B.gguf"\n[engines.b]\nthreads = 1\n[engines.c]',
+    )
+    environ = {"MILLSTREAM__ENGINES__C__MODEL": "/models/Small-3.1/"}
 
-    models = load_settings(path, environ={}).models
+    models = load_settings(path, environ=environ).models
 
     assert {name: model.routes[0].engine for name, model in models.items()} == {
         "Big-7B": "a",
         DEMO_MODEL: "b",
+        "Small-3.1": "c",
     }
 
 
@@ -101,7 +106,7 @@ def test_burst_is_one_second_of_requests_unless_set() -> None:
     limits = load_settings(environ={"MILLSTREAM__LIMITS__REQUESTS__PER_SECOND": "5"}).limits
 
     assert limits.requests is not None
-    assert limits.requests.burst == 5
+    assert limits.requests.capacity == 5
 
 
 def test_all_problems_are_told_at_once_each_with_origin_key_and_limit(tmp_path: Path) -> None:

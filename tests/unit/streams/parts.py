@@ -1,10 +1,11 @@
-"""An engine that does what the test says, a lease that remembers, and streams over both."""
+"""An engine that does what the test says, a real limiter, and streams over both."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from millstream._core import Log
+from millstream.admission import Lease, Limits, MemoryLimiter, TokenWindow
 from millstream.engines.base import EndCallback, EngineEnd, EngineStats, ModelInfo, Tokenizer
 from millstream.errors import EngineUnavailable
 from millstream.streams.registry import StreamRegistry
@@ -12,6 +13,7 @@ from millstream.streams.stream import Deadlines, Stream
 from millstream.types import Kind, SamplingParams
 
 SECOND = 1_000_000_000
+RESERVED = 100
 
 
 @dataclass
@@ -72,20 +74,9 @@ class ManualEngine:
         self.callbacks.pop(request)(EngineEnd.LOST)
 
 
-@dataclass
-class RecordingLease:
-    """Remembers how it was given back."""
-
-    settled: list[int] = field(default_factory=list)
-    cancelled: list[int] = field(default_factory=list)
-
-    def settle(self, actual: int) -> bool:
-        self.settled.append(actual)
-        return True
-
-    def cancel(self, emitted: int) -> bool:
-        self.cancelled.append(emitted)
-        return True
+def _limiter() -> MemoryLimiter:
+    limits = Limits(tokens=TokenWindow(10 * RESERVED, 1000), concurrency=10)
+    return MemoryLimiter(limits, clock=lambda: 0)
 
 
 @dataclass
@@ -93,7 +84,7 @@ class Bench:
     """One engine and the streams that were opened on it."""
 
     engine: ManualEngine = field(default_factory=ManualEngine)
-    lease: RecordingLease = field(default_factory=RecordingLease)
+    limiter: MemoryLimiter = field(default_factory=_limiter)
     registry: StreamRegistry = field(default_factory=StreamRegistry)
     closed: list[Stream] = field(default_factory=list)
 
@@ -107,7 +98,7 @@ class Bench:
             model="m",
             route="chat.completion",
             engine=self.engine,
-            lease=self.lease,
+            lease=self._lease(),
             log=Log(),
             prompt_tokens=7,
             deadlines=deadlines or Deadlines(),
@@ -123,6 +114,25 @@ class Bench:
         stream = self.stream(**arguments)  # type: ignore[arg-type]
         stream.start([1, 2, 3], SamplingParams(max_tokens=5))
         return stream
+
+    @property
+    def charged(self) -> int:
+        """Tokens that are spent or reserved."""
+        tokens = self.limiter.peek("m").tokens
+        assert tokens is not None
+        return tokens.limit - tokens.remaining
+
+    @property
+    def leases(self) -> int:
+        """Leases that are still open."""
+        slots = self.limiter.peek("m").concurrency
+        assert slots is not None
+        return slots.limit - slots.remaining
+
+    def _lease(self) -> Lease:
+        lease = self.limiter.admit("m", RESERVED)
+        assert isinstance(lease, Lease)
+        return lease
 
     def _closed(self, stream: Stream) -> None:
         self.registry.discard(stream)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from starlette.types import Message
 
 from millstream._core import Encoder, Log, Reader
-from millstream.streams.delivery import KEEP_ALIVE, Delivery, DeliverySweep
+from millstream.streams.deliveries import Deliveries
+from millstream.streams.delivery import KEEP_ALIVE, Delivery
+from millstream.streams.hub import Wakeups
 from millstream.streams.stream import Stream
 from millstream.types import Outcome
-
 from tests.unit.streams.parts import SECOND, Bench
 
 
@@ -39,17 +40,33 @@ class Sending:
         return b"".join(message["body"] for message in self.messages).decode()
 
 
+@pytest.fixture
+async def wakeups() -> AsyncIterator[Wakeups]:
+    made = Wakeups()
+    yield made
+    made.close()
+
+
 def reader_of(log: Log) -> Reader:
     encoder = Encoder(dialect="native", framing="ndjson", chunk_id="c", model="m", created=0)
     return Reader(log, encoder)
 
 
-def delivery_of(stream: Stream, send: Sending, *, now: list[int] | None = None) -> Delivery:
+def delivery_of(
+    stream: Stream,
+    send: Sending,
+    wakeups: Wakeups,
+    *,
+    now: list[int] | None = None,
+    postpone: Callable[[Delivery], bool] | None = None,
+) -> Delivery:
     clock = now or [0]
     return Delivery(
         stream,
         reader_of(stream.log),
         send,
+        notifier=wakeups.notifier,
+        postpone=postpone,
         overrun=b"overrun",
         comments=True,
         clock=lambda: clock[0],
@@ -57,16 +74,16 @@ def delivery_of(stream: Stream, send: Sending, *, now: list[int] | None = None) 
 
 
 async def settle() -> None:
-    """Let everything that can run now run."""
-    for _ in range(5):
+    """Let everything that can run now run, descriptors included."""
+    for _ in range(10):
         await asyncio.sleep(0)
 
 
-async def test_the_end_leaves_in_the_last_message() -> None:
+async def test_the_end_leaves_in_the_last_message(wakeups: Wakeups) -> None:
     bench, send = Bench(), Sending()
     stream = bench.started()
     stream.attach()
-    running = asyncio.ensure_future(delivery_of(stream, send).run())
+    running = asyncio.ensure_future(delivery_of(stream, send, wakeups).run())
     bench.engine.token(1, "a")
     await settle()
     bench.engine.finish(1)
@@ -76,25 +93,27 @@ async def test_the_end_leaves_in_the_last_message() -> None:
     assert [message["more_body"] for message in send.messages[:-1]] == [True]
 
 
-async def test_what_is_due_together_leaves_together() -> None:
+async def test_what_is_due_together_leaves_together(wakeups: Wakeups) -> None:
     bench, send = Bench(), Sending()
     stream = bench.started()
     stream.attach()
     for text in "abcdefgh":
         bench.engine.token(1, text)
     bench.engine.finish(1)
-    await delivery_of(stream, send).run()
+    await delivery_of(stream, send, wakeups).run()
     assert len(send.messages) == 1
     assert send.text.count("\n") == 8 + 3
 
 
 @pytest.mark.parametrize("outcome", [Outcome.SHED, Outcome.ENGINE_LOST, Outcome.TIMEOUT_IDLE])
-async def test_a_stream_that_ends_badly_never_sends_a_final_message(outcome: Outcome) -> None:
+async def test_a_stream_that_ends_badly_never_sends_a_final_message(
+    wakeups: Wakeups, outcome: Outcome
+) -> None:
     # litellm#33404: a cut must not look like a stop.
     bench, send = Bench(), Sending()
     stream = bench.started()
     stream.attach()
-    running = asyncio.ensure_future(delivery_of(stream, send).run())
+    running = asyncio.ensure_future(delivery_of(stream, send, wakeups).run())
     await settle()
     stream.end(outcome)
     await running
@@ -102,26 +121,28 @@ async def test_a_stream_that_ends_badly_never_sends_a_final_message(outcome: Out
     assert str(outcome) in send.text
 
 
-async def test_a_wake_sends_without_running_the_requests_task() -> None:
+async def test_a_wake_sends_without_running_the_requests_task(wakeups: Wakeups) -> None:
     bench, send = Bench(), Sending()
     stream = bench.started()
     stream.attach()
-    delivery = delivery_of(stream, send)
+    delivery = delivery_of(stream, send, wakeups)
     running = asyncio.ensure_future(delivery.run())
     await settle()
     log = stream.log
     log.append(1, "x", token_count=1, time_ns=1)
-    delivery.wake()
+    delivery.flush()
     assert '"text":"x"' in send.text
     bench.engine.finish(1)
     await running
 
 
-async def test_a_reader_that_is_slow_suspends_only_itself_and_loses_nothing() -> None:
+async def test_a_reader_that_is_slow_suspends_only_itself_and_loses_nothing(
+    wakeups: Wakeups,
+) -> None:
     bench, send = Bench(), Sending()
     stream = bench.started()
     stream.attach()
-    running = asyncio.ensure_future(delivery_of(stream, send).run())
+    running = asyncio.ensure_future(delivery_of(stream, send, wakeups).run())
     await settle()
     send.open.clear()
     for text in "abc":
@@ -138,11 +159,11 @@ async def test_a_reader_that_is_slow_suspends_only_itself_and_loses_nothing() ->
     assert sum('"token"' in line for line in lines) == 3
 
 
-async def test_leaving_ends_the_delivery_while_it_waits() -> None:
+async def test_leaving_ends_the_delivery_while_it_waits(wakeups: Wakeups) -> None:
     bench, send = Bench(), Sending()
     stream = bench.started()
     stream.attach()
-    delivery = delivery_of(stream, send)
+    delivery = delivery_of(stream, send, wakeups)
     running = asyncio.ensure_future(delivery.run())
     await settle()
     delivery.leave()
@@ -150,11 +171,11 @@ async def test_leaving_ends_the_delivery_while_it_waits() -> None:
     assert send.messages == []
 
 
-async def test_a_send_that_raises_in_a_wake_fails_the_request() -> None:
+async def test_a_send_that_raises_in_a_wake_fails_the_request(wakeups: Wakeups) -> None:
     bench, send = Bench(), Sending()
     stream = bench.started()
     stream.attach()
-    running = asyncio.ensure_future(delivery_of(stream, send).run())
+    running = asyncio.ensure_future(delivery_of(stream, send, wakeups).run())
     await settle()
     send.failure = OSError("gone")
     bench.engine.token(1, "a")
@@ -162,12 +183,12 @@ async def test_a_send_that_raises_in_a_wake_fails_the_request() -> None:
         await running
 
 
-async def test_a_blocked_client_is_given_up_after_its_time() -> None:
+async def test_a_blocked_client_is_given_up_after_its_time(wakeups: Wakeups) -> None:
     bench, send, now = Bench(), Sending(), [0]
     stream = bench.started()
     stream.attach()
-    delivery = delivery_of(stream, send, now=now)
-    sweep = DeliverySweep(keep_alive_ns=None, blocked_send_ns=5 * SECOND)
+    delivery = delivery_of(stream, send, wakeups, now=now)
+    sweep = Deliveries(wakeups.notifier, keep_alive_ns=None, blocked_send_ns=5 * SECOND)
     sweep.add(delivery)
     running = asyncio.ensure_future(delivery.run())
     await settle()
@@ -182,23 +203,23 @@ async def test_a_blocked_client_is_given_up_after_its_time() -> None:
     assert send.messages == []
 
 
-async def test_a_cancelled_request_stays_cancelled() -> None:
+async def test_a_cancelled_request_stays_cancelled(wakeups: Wakeups) -> None:
     bench, send = Bench(), Sending()
     stream = bench.started()
     stream.attach()
-    running = asyncio.ensure_future(delivery_of(stream, send).run())
+    running = asyncio.ensure_future(delivery_of(stream, send, wakeups).run())
     await settle()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
 
 
-async def test_silence_is_filled_with_one_comment_and_the_stream_goes_on() -> None:
+async def test_silence_is_filled_with_one_comment_and_the_stream_goes_on(wakeups: Wakeups) -> None:
     bench, send, now = Bench(), Sending(), [0]
     stream = bench.started()
     stream.attach()
-    delivery = delivery_of(stream, send, now=now)
-    sweep = DeliverySweep(keep_alive_ns=10 * SECOND, blocked_send_ns=SECOND)
+    delivery = delivery_of(stream, send, wakeups, now=now)
+    sweep = Deliveries(wakeups.notifier, keep_alive_ns=10 * SECOND, blocked_send_ns=SECOND)
     sweep.add(delivery)
     running = asyncio.ensure_future(delivery.run())
     await settle()
@@ -214,11 +235,11 @@ async def test_silence_is_filled_with_one_comment_and_the_stream_goes_on() -> No
     assert send.text.startswith(":\n{")
 
 
-async def test_a_reader_that_was_overrun_is_told_and_cut() -> None:
+async def test_a_reader_that_was_overrun_is_told_and_cut(wakeups: Wakeups) -> None:
     bench, send = Bench(), Sending()
     stream = bench.started()
     stream.attach()
-    running = asyncio.ensure_future(delivery_of(stream, send).run())
+    running = asyncio.ensure_future(delivery_of(stream, send, wakeups).run())
     await settle()
     send.open.clear()
     bench.engine.token(1, "first")
@@ -227,4 +248,35 @@ async def test_a_reader_that_was_overrun_is_told_and_cut() -> None:
         bench.engine.token(1, "x" * (1 << 19))
     send.open.set()
     await running
-    assert send.messages[-1] == {"type": "http.response.body", "body": b"overrun", "more_body": True}
+    assert send.messages[-1]["body"] == b"overrun"
+    assert send.messages[-1]["more_body"]
+
+
+async def test_sends_within_the_window_leave_together_and_the_first_at_once(
+    wakeups: Wakeups,
+) -> None:
+    bench, send, now = Bench(), Sending(), [10 * SECOND]
+    deliveries = Deliveries(
+        wakeups.notifier,
+        keep_alive_ns=None,
+        blocked_send_ns=SECOND,
+        coalesce_ns=1_000_000,
+        clock=lambda: now[0],
+    )
+    stream = bench.started()
+    stream.attach()
+    delivery = delivery_of(stream, send, wakeups, now=now, postpone=deliveries.postpone)
+    running = asyncio.ensure_future(delivery.run())
+    await settle()
+    bench.engine.token(1, "a")
+    await settle()
+    assert len(send.messages) == 1
+    bench.engine.token(1, "b")
+    bench.engine.token(1, "c")
+    await settle()
+    bench.engine.token(1, "d")
+    bench.engine.finish(1)
+    await running
+    assert len(send.messages) == 2
+    assert send.messages[1]["more_body"] is False
+    assert send.text.count('"token"') == 4

@@ -9,7 +9,6 @@ import pytest
 
 from millstream.streams.drain import Drain
 from millstream.types import Outcome
-
 from tests.unit.streams.parts import SECOND, Bench
 
 

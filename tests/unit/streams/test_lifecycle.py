@@ -15,7 +15,7 @@ def at(state: State) -> Lifecycle:
     return lifecycle
 
 
-@pytest.mark.parametrize(("origin", "to"), itertools.product(State, State))
+@pytest.mark.parametrize(("origin", "to"), list(itertools.product(State, State)))
 def test_exactly_the_moves_of_the_table_are_legal(origin: State, to: State) -> None:
     lifecycle = at(origin)
     if to in MOVES[origin]:

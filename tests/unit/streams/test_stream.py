@@ -10,7 +10,6 @@ import pytest
 from millstream.errors import EngineUnavailable
 from millstream.streams.lifecycle import State
 from millstream.types import Outcome, SamplingParams, Usage
-
 from tests.unit.streams.parts import Bench
 
 
@@ -21,7 +20,7 @@ def test_a_finished_engine_completes_the_stream_at_its_count() -> None:
     bench.engine.finish(1, tokens=3)
     assert stream.outcome is Outcome.COMPLETED
     assert stream.log.outcome == "completed"
-    assert bench.lease.settled == [10]
+    assert (bench.charged, bench.leases) == (10, 0)
 
 
 def test_a_choice_cut_by_its_length_makes_the_outcome_length() -> None:
@@ -40,7 +39,7 @@ def test_a_lost_engine_ends_with_an_error_record_and_pays_for_what_was_emitted()
     assert stream.outcome is Outcome.ENGINE_LOST
     assert stream.log.error is not None
     assert msgspec.json.decode(stream.log.error)["code"] == "engine_lost"
-    assert bench.lease.settled == [9]
+    assert (bench.charged, bench.leases) == (9, 0)
 
 
 def test_an_engines_own_error_is_kept_and_not_followed_by_a_second() -> None:
@@ -61,7 +60,7 @@ def test_the_first_ending_wins_and_settles_once() -> None:
     assert not stream.end(Outcome.SHED)
     stream.detach()
     assert stream.outcome is Outcome.CANCELLED
-    assert bench.lease.settled == [7]
+    assert (bench.charged, bench.leases) == (7, 0)
     assert bench.engine.aborted == [1]
     assert bench.closed == [stream]
 
@@ -84,7 +83,7 @@ def test_an_ended_stream_is_released_by_its_last_reader_only() -> None:
     stream = bench.started()
     stream.attach()
     bench.engine.finish(1)
-    assert stream.lifecycle.state is State.GRACEFUL_STOPPING
+    assert stream.lifecycle.ended
     assert list(bench.registry) == [stream]
     stream.detach()
     assert stream.lifecycle.state is State.CLOSED
@@ -97,13 +96,14 @@ def test_a_stream_that_cannot_start_charges_nothing_and_leaves_nothing() -> None
     stream = bench.stream()
     with pytest.raises(EngineUnavailable):
         stream.start([1], SamplingParams(max_tokens=1))
-    assert bench.lease.cancelled == [0]
-    assert bench.lease.settled == []
+    assert (bench.charged, bench.leases) == (0, 0)
     assert len(bench.registry) == 0
     assert stream.lifecycle.state is State.CLOSED
 
 
-def test_an_engine_that_fails_to_abort_does_not_keep_the_lease_or_the_readers() -> None:
+def test_an_engine_that_fails_to_abort_does_not_keep_the_lease_or_the_readers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Stubborn(Exception):
         pass
 
@@ -113,10 +113,10 @@ def test_an_engine_that_fails_to_abort_does_not_keep_the_lease_or_the_readers() 
     def refuse(_request: int) -> None:
         raise Stubborn
 
-    bench.engine.abort = refuse  # type: ignore[method-assign]
+    monkeypatch.setattr(bench.engine, "abort", refuse)
     with pytest.raises(Stubborn):
         stream.end(Outcome.CANCELLED)
-    assert bench.lease.settled == [7]
+    assert (bench.charged, bench.leases) == (7, 0)
     assert stream.log.closed
 
 

@@ -9,7 +9,6 @@ import pytest
 from millstream.streams.stream import Deadlines
 from millstream.streams.timers import StreamTimers, Sweeper
 from millstream.types import Outcome
-
 from tests.unit.streams.parts import SECOND, Bench
 
 DEADLINES = Deadlines(first_token_ns=3 * SECOND, idle_ns=2 * SECOND, total_ns=10 * SECOND)

@@ -121,7 +121,7 @@ class TorchEngine:
         if self._up is not None:
             link = self._up.link
             self._lost(link)
-            link.connection.close()
+            await link.close()
 
     def submit(
         self,
@@ -175,7 +175,12 @@ class TorchEngine:
             cache_tokens=welcome.cache_tokens,
             max_batch=welcome.max_batch,
         )
-        self._up = _Up(link, welcome, self._hub_factory(link.ring, self._ended))
+        self._up = _Up(
+            link,
+            welcome,
+            # A ring that breaks the protocol is a lost engine: close, and what follows is the same.
+            self._hub_factory(link.ring, self._ended, lambda _: link.connection.close()),
+        )
         self._changed.set()
 
     def _ended(self, request: int) -> None:

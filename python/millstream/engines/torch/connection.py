@@ -54,7 +54,10 @@ class Connection(asyncio.Protocol, Generic[M]):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop, once."""
         self._transport = None
-        self._on_close()
+        on_close, self._on_close = self._on_close, _nothing
+        # The owner's methods refer back to it: without them its ring is freed now, not by chance.
+        self._on_message = _nothing
+        on_close()
 
     @property
     def closed(self) -> bool:
@@ -85,3 +88,7 @@ class Connection(asyncio.Protocol, Generic[M]):
         """Close once everything is sent."""
         if self._transport is not None:
             self._transport.close()
+
+
+def _nothing(*_: object) -> None:
+    pass

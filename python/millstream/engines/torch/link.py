@@ -48,6 +48,11 @@ class Link:
         """Send without waiting; False if the link is lost."""
         return self.connection.send(message)
 
+    async def close(self) -> None:
+        """Close at once, whatever is unsent; the engine ends what this worker asked for."""
+        self.connection.abandon("this worker lets go")
+        await self.lost.wait()
+
     async def stats(self, timeout_seconds: float) -> Stats | None:
         """The scheduler at this moment; None if no answer comes in time."""
         self._next_token += 1

@@ -22,8 +22,11 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Most sequences in one step."""
     kv_tokens: int = 32768
     """Tokens that the key-value cache holds, over all sequences."""
-    max_step_tokens: int = 512
-    """Most tokens in one step: bounds how long a prompt can hold up the others' decoding."""
+    max_step_tokens: int = 0
+    """Most tokens in one step: bounds how long a prompt can hold up the others' decoding.
+
+    0 chooses by the device: see `step_tokens`.
+    """
     reserve_output_tokens: int = 256
     """Output that admission expects of a sequence before it has seen any finish."""
 
@@ -34,7 +37,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError("max_batch must be at least 1")
         if self.kv_tokens < 2 * PAGE_SIZE:
             raise ConfigError(f"kv_tokens must be at least {2 * PAGE_SIZE}")
-        if self.max_step_tokens <= self.max_batch:
+        if 0 != self.max_step_tokens <= self.max_batch:
             # A full batch of decodes would leave nothing for prompts.
             raise ConfigError("max_step_tokens must be above max_batch")
 
@@ -42,6 +45,12 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     def num_pages(self) -> int:
         """Pages in the key-value cache."""
         return self.kv_tokens // PAGE_SIZE
+
+    def step_tokens(self, *, accelerated: bool) -> int:
+        """Most tokens in one step: enough to keep the device busy, few enough to be over soon."""
+        if self.max_step_tokens:
+            return self.max_step_tokens
+        return max(2048 if accelerated else 128, 2 * self.max_batch)
 
     def to_json(self) -> str:
         """The options as one JSON object, for a command line."""

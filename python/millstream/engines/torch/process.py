@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -17,13 +18,19 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from millstream.engines.torch.batch import Batch, Row
 from millstream.engines.torch.loop import StepLoop
 from millstream.engines.torch.options import EngineOptions
 from millstream.engines.torch.protocol import PROTOCOL_VERSION, Welcome
 from millstream.engines.torch.runtime import RuntimeDirectory, take_lock
 from millstream.engines.torch.server import Server
 from millstream.errors import ConfigError
+from millstream.types import SamplingParams
+
+if TYPE_CHECKING:
+    from millstream.engines.torch.runner import ModelRunner
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +79,10 @@ def listen(path: Path) -> socket.socket:
 
 def load(options: EngineOptions) -> tuple[StepLoop, Welcome]:
     """Load the model and put the engine together; takes seconds, raises `ConfigError`."""
+    # Torch's threads otherwise spin at every barrier. As soon as anything else wants the cores, the
+    # workers for instance, a spinning thread keeps out the one it waits for: a step of SmolLM2 on
+    # two busy cores took 1,500 ms that way, 200 ms with sleeping ones.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Imported here: torch must not be in the process that forks, and takes a second itself.
     from millstream._core import Emitter, Vocabulary
     from millstream.engines.torch.models import resolve_model
@@ -90,18 +101,23 @@ def load(options: EngineOptions) -> tuple[StepLoop, Welcome]:
         dtype=options.dtype,
         threads=options.threads,
     )
-    runner.warm_up()
+    warm_up(runner)
     tokenizer = Tokenizer.load(model.path)
     tokens = tokenizer.vocabulary_bytes()
+    # Embeddings are often padded to a round size; should such an id be sampled, it has no text.
+    tokens += [b""] * (runner.vocabulary_size - len(tokens))
     pool = PagePool(runner.num_pages, runner.page_size)
     scheduler = Scheduler(
         pool,
         runner,
         max_batch=runner.max_batch,
-        max_step_tokens=options.max_step_tokens,
+        max_step_tokens=options.step_tokens(accelerated=runner.overlap),
         context_length=runner.context_length,
         expected_output=options.reserve_output_tokens,
     )
+    # What is loaded stays: the collector must not walk it in the middle of a step.
+    gc.collect()
+    gc.freeze()
     loop = StepLoop(
         scheduler,
         runner,
@@ -119,8 +135,22 @@ def load(options: EngineOptions) -> tuple[StepLoop, Welcome]:
     )
 
 
+def warm_up(runner: ModelRunner) -> None:
+    """Compute a prompt and a decode once, so that the first user does not pay for first calls."""
+    prompt, params = list(range(min(16, runner.page_size - 1))), SamplingParams(max_tokens=2)
+    runner.open_slot(0, params, seed=0, prompt=prompt)
+    runner.step(Batch([Row(0, [0], 0, prompt)])).ids()
+    runner.step(Batch([Row(0, [0], len(prompt))])).ids()
+    runner.close_slot(0)
+
+
 def _detach(log: Path) -> bool:
-    """Go on in a child of no one, with its output in the log; True in the child."""
+    """Go on in a child of no one, with its output in the log; True in the child.
+
+    The log of the process before, which may tell why it ended, is kept beside it.
+    """
+    with suppress(FileNotFoundError):
+        log.replace(log.with_suffix(".log.1"))
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     if os.fork():
         os.close(descriptor)

@@ -32,6 +32,8 @@ class ModelRunner:
         self.model_name = model_name
         self.context_length = decoder.config.context_length
         """Most positions of one sequence."""
+        self.vocabulary_size = decoder.config.vocab_size
+        """Ids from 0 that can be embedded and sampled."""
         self.num_pages = num_pages
         self.page_size = page_size
         self.max_batch = max_batch

@@ -8,9 +8,11 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import metadata
 from pathlib import Path
 
 from millstream.engines.torch.options import EngineOptions
+from millstream.engines.torch.protocol import PROTOCOL_VERSION
 from millstream.errors import ConfigError
 
 _MAX_SOCKET_PATH_BYTES = 100
@@ -60,12 +62,23 @@ def runtime_directory(
 ) -> RuntimeDirectory:
     """The place of the engine with these options, the same for every process of this user.
 
-    ``XDG_RUNTIME_DIR`` holds it where that is set, ``/tmp`` otherwise.
+    ``XDG_RUNTIME_DIR`` holds it where that exists, ``/tmp`` otherwise. Another version of
+    Millstream has another place: after an upgrade nobody meets a process of the old code.
     """
     environment = os.environ if environment is None else environment
-    base = environment.get("XDG_RUNTIME_DIR") or "/tmp"  # noqa: S108 - prepare() checks the owner
-    digest = hashlib.sha256(options.to_json().encode()).hexdigest()[:12]
+    base = environment.get("XDG_RUNTIME_DIR", "")
+    if not os.path.isdir(base):
+        base = "/tmp"  # noqa: S108 - prepare() checks the owner
+    identity = f"{_version()} {PROTOCOL_VERSION} {options.to_json()}"
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
     return RuntimeDirectory(Path(base) / f"millstream-{os.geteuid()}-{digest}")
+
+
+def _version() -> str:
+    try:
+        return metadata.version("millstream")
+    except metadata.PackageNotFoundError:  # run from a source tree
+        return "source"
 
 
 def take_lock(path: Path) -> int | None:

@@ -121,33 +121,34 @@ class WorkerSession:
         self, hello: Hello, ring: RingProducer, on_left: Callable[[WorkerSession], None]
     ) -> None:
         self._pid = hello.pid
+        self._ring: RingProducer | None = ring
         self._on_left = on_left
-        self._step_loop: StepLoop | None = None
+        self._served: tuple[StepLoop, Worker] | None = None
         self._event_loop = asyncio.get_running_loop()
-        self._worker = Worker(ring, self._ring_broken)
         self.connection: Connection[FromWorker] = Connection(
             FromWorker, self._received, self._closed
         )
 
     def begin(self, step_loop: StepLoop, welcome: Welcome) -> None:
         """Take requests from now on; a worker that has left meanwhile is left alone."""
-        if self.connection.closed:
+        if self._ring is None or self.connection.closed:
             return
-        self._step_loop = step_loop
-        step_loop.attach(self._worker)
+        worker, self._ring = Worker(self._ring, self._ring_broken), None
+        self._served = (step_loop, worker)
+        step_loop.attach(worker)
         self.connection.send(welcome)
         _log.info("worker %d connected", self._pid)
 
     def _received(self, message: FromWorker) -> None:
-        step_loop = self._step_loop
-        if step_loop is None:
+        if self._served is None:
             self.connection.abandon("a message before the welcome")
             return
+        step_loop, worker = self._served
         match message:
             case Submit():
-                step_loop.submit(self._worker, message)
+                step_loop.submit(worker, message)
             case Abort():
-                step_loop.abort(self._worker, message.request)
+                step_loop.abort(worker, message.request)
             case StatsRequest():
                 now = time.monotonic_ns()
                 self.connection.send(step_loop.snapshot.stats(message.token, now))
@@ -157,8 +158,11 @@ class WorkerSession:
                 assert_never(message)
 
     def _closed(self) -> None:
-        if self._step_loop is not None:
-            self._step_loop.detach(self._worker)
+        self._ring = None
+        served, self._served = self._served, None
+        if served is not None:
+            step_loop, worker = served
+            step_loop.detach(worker)
         reason = self.connection.fault or "it closed the connection"
         _log.info("worker %d has left: %s", self._pid, reason)
         self._on_left(self)

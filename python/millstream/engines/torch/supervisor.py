@@ -6,6 +6,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 from millstream.engines.torch.backoff import Backoff
@@ -49,22 +50,32 @@ class Supervisor:
 
     async def run(self) -> None:
         """Until cancelled."""
-        loop = asyncio.get_running_loop()
         while True:
             served = 0.0
             try:
-                link, welcome = await self._reach()
-                self.fault = None
-                self._on_up(link, welcome)
-                since = loop.time()
-                await link.lost.wait()
-                served = loop.time() - since
+                served = await self._serve()
                 self.fault = "the engine process has ended"
             except (EngineUnavailable, ConfigError, OSError) as error:
                 self.fault = str(error)
+            except Exception as error:
+                _log.exception("an attempt to reach the engine failed")
+                self.fault = f"the engine could not be reached: {error}"
             delay = self._backoff.failed(served)
             _log.warning("engine unavailable, next attempt in %.1f s: %s", delay, self.fault)
             await asyncio.sleep(delay)
+
+    async def _serve(self) -> float:
+        """Reach the engine and stay until it is lost; seconds for which it served."""
+        link, welcome = await self._reach()
+        since = time.monotonic()
+        try:
+            self._on_up(link, welcome)
+            self.fault = None
+            await link.lost.wait()
+        except Exception:
+            await link.close()
+            raise
+        return time.monotonic() - since
 
     async def _reach(self) -> tuple[Link, Welcome]:
         self._directory.prepare()
@@ -75,10 +86,10 @@ class Supervisor:
         except LinkLost:
             raise EngineUnavailable(self._with_log("the engine ended while it started")) from None
         except TimeoutError:
-            link.connection.close()
+            await link.close()
             raise EngineUnavailable("the engine did not load its model in time") from None
         except BaseException:
-            link.connection.close()
+            await link.close()
             raise
         if link.lost.is_set():
             raise EngineUnavailable("the engine ended right after it had started")
@@ -107,7 +118,8 @@ class Supervisor:
     def _start(self) -> None:
         """Start the process; it listens when this returns. Raises `EngineUnavailable`."""
         command = [
-            *(sys.executable, "-m", "millstream.engines.torch.process", "--detach"),
+            # -P: what lies in the current directory must not shadow a module.
+            *(sys.executable, "-P", "-m", "millstream.engines.torch.process", "--detach"),
             *("--runtime-directory", str(self._directory.path)),
             *("--options", self._options.to_json()),
             *("--idle-exit-seconds", str(self._idle_exit_seconds)),

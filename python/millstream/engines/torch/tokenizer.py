@@ -78,6 +78,11 @@ class Tokenizer:
         """What each id stands for in the output; special tokens stand for their own text."""
         return token_bytes(self._backend)
 
+    @property
+    def vocabulary_size(self) -> int:
+        """Ids are below this."""
+        return self._backend.get_vocab_size()
+
     @cached_property
     def special_ids(self) -> frozenset[int]:
         """Ids that produce no text."""

@@ -175,7 +175,8 @@ impl StopMatcher {
     }
 
     fn release(&mut self, bytes: usize, out: &mut String) {
-        out.extend(self.held.drain(..bytes));
+        out.push_str(&self.held[..bytes]);
+        self.held.drain(..bytes);
     }
 }
 

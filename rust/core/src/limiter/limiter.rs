@@ -252,6 +252,7 @@ impl Limiter {
     }
 
     /// Checks every dimension of every scope; on success the shards are still locked.
+    #[inline(always)] // moving the guards costs as much as the checks do
     fn admit<'a>(
         &'a self,
         scopes: &ScopeSet,

@@ -5,7 +5,7 @@ use super::error::LimiterError;
 use super::quota::Quota;
 
 /// The most scopes that one decision spans.
-pub const MAX_SCOPES: usize = 8;
+pub const MAX_SCOPES: usize = 6;
 
 /// One key with its quota, resolved to its shard.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 //! cannot be lost.
 
 mod cursor;
+mod doorbell;
 mod error;
 mod integrity;
 mod latency;
@@ -17,6 +18,7 @@ mod waiters;
 mod wake;
 
 pub use cursor::{Cursor, Gap};
+pub use doorbell::Doorbell;
 pub use error::LogError;
 pub use integrity::{Checks, LEAF_TOKENS, Leaf};
 pub use latency::{INTER_TOKEN_BOUNDS_NS, InterToken};

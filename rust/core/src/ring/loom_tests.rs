@@ -3,12 +3,12 @@
 
 use loom::model::Builder;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::sync::atomic::AtomicU64;
 use loom::thread;
 
 use super::layout::RingRecord;
 use super::reader::RecordReader;
-use super::storage::Storage;
+use super::storage::{OBSERVE, PUBLISH, Storage, WORD};
 use super::writer::RecordWriter;
 use crate::record::Kind;
 
@@ -33,22 +33,22 @@ impl Storage for LoomStorage {
         CAPACITY
     }
     fn head(&self) -> u64 {
-        self.0.0.load(Ordering::Acquire)
+        self.0.0.load(OBSERVE)
     }
     fn set_head(&self, position: u64) {
-        self.0.0.store(position, Ordering::Release);
+        self.0.0.store(position, PUBLISH);
     }
     fn tail(&self) -> u64 {
-        self.0.1.load(Ordering::Acquire)
+        self.0.1.load(OBSERVE)
     }
     fn set_tail(&self, position: u64) {
-        self.0.1.store(position, Ordering::Release);
+        self.0.1.store(position, PUBLISH);
     }
     fn load(&self, position: u64) -> u64 {
-        self.word(position).load(Ordering::Relaxed)
+        self.word(position).load(WORD)
     }
     fn store(&self, position: u64, word: u64) {
-        self.word(position).store(word, Ordering::Relaxed);
+        self.word(position).store(word, WORD);
     }
 }
 

@@ -12,7 +12,13 @@ use super::layout::{
     CAPACITY_WORD, HEAD_WORD, HEADER_WORDS, MAGIC, MAGIC_WORD, TAIL_WORD, VERSION, VERSION_WORD,
     WORD_BYTES, check_capacity,
 };
-use super::storage::Storage;
+use super::storage::{OBSERVE, PUBLISH, Storage, WORD};
+
+/// Page faults would otherwise be paid one by one in the first lap, by the first tokens.
+#[cfg(target_os = "linux")]
+const SHARED_AND_PRESENT: libc::c_int = libc::MAP_SHARED | libc::MAP_POPULATE;
+#[cfg(not(target_os = "linux"))]
+const SHARED_AND_PRESENT: libc::c_int = libc::MAP_SHARED;
 
 /// A shared mapping of a ring's memory; unmapped on drop.
 #[derive(Debug)]
@@ -60,7 +66,7 @@ impl Memory {
                 ptr::null_mut(),
                 size,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
+                SHARED_AND_PRESENT,
                 descriptor.as_raw_fd(),
                 0,
             )
@@ -113,27 +119,27 @@ impl Storage for Memory {
     }
 
     fn head(&self) -> u64 {
-        self.words()[HEAD_WORD].load(Ordering::Acquire)
+        self.words()[HEAD_WORD].load(OBSERVE)
     }
 
     fn set_head(&self, position: u64) {
-        self.words()[HEAD_WORD].store(position, Ordering::Release);
+        self.words()[HEAD_WORD].store(position, PUBLISH);
     }
 
     fn tail(&self) -> u64 {
-        self.words()[TAIL_WORD].load(Ordering::Acquire)
+        self.words()[TAIL_WORD].load(OBSERVE)
     }
 
     fn set_tail(&self, position: u64) {
-        self.words()[TAIL_WORD].store(position, Ordering::Release);
+        self.words()[TAIL_WORD].store(position, PUBLISH);
     }
 
     fn load(&self, position: u64) -> u64 {
-        self.word(position).load(Ordering::Relaxed)
+        self.word(position).load(WORD)
     }
 
     fn store(&self, position: u64, word: u64) {
-        self.word(position).store(word, Ordering::Relaxed);
+        self.word(position).store(word, WORD);
     }
 }
 

@@ -31,3 +31,4 @@ pub use layout::{DEFAULT_CAPACITY, MAX_CAPACITY, MAX_TEXT_BYTES, MIN_CAPACITY, R
 pub use outbox::Outbox;
 pub use producer::Producer;
 pub use signal::adopt;
+pub(crate) use signal::{Notifier, Waiter};

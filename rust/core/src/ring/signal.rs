@@ -63,6 +63,15 @@ impl Waiter {
             .map_or(self.wait_fd(), AsRawFd::as_raw_fd)
     }
 
+    /// The end that wakes, for this process itself.
+    pub(crate) fn notifier(&self) -> io::Result<Notifier> {
+        let descriptor = match &self.pipe {
+            Some(writer) => writer.try_clone()?,
+            None => self.file.try_clone()?.into(),
+        };
+        Notifier::new(descriptor)
+    }
+
     /// Forgets the wake-ups so far.
     pub(crate) fn clear(&self) -> io::Result<()> {
         let mut buffer = [0; 512];

@@ -5,6 +5,10 @@ const MAX_DIGITS: usize = 20;
 
 /// Appends `value` in decimal.
 pub(super) fn push_decimal(mut value: u64, out: &mut Vec<u8>) {
+    if value < 10 {
+        out.push(digit(value));
+        return;
+    }
     let mut digits = [0_u8; MAX_DIGITS];
     let mut start = MAX_DIGITS;
     loop {

@@ -15,7 +15,7 @@ from millstream.engines.torch.pages import PagePool
 from millstream.engines.torch.protocol import Submit
 from millstream.engines.torch.scheduler import Scheduler
 from millstream.types import Kind, SamplingParams
-from tests.reference.records import Answer, by_stream, drain, ring_pair
+from tests.reference.records import Answer, Taken, by_stream, drain, ring_pair
 from tests.reference.runner import PagedRunner, next_token
 
 VOCABULARY = 200
@@ -264,10 +264,12 @@ def test_pages_of_a_failed_step_are_not_reused(stand: Stand) -> None:
 def test_steps_that_fail_without_end_end_the_engine(stand: Stand) -> None:
     worker, _ = stand.worker()
     stand.runner.broken = RuntimeError("device lost")
+    for request in range(7):
+        stand.submit(worker, request, [1], max_tokens=2)
+        stand.turn()
+    stand.submit(worker, 7, [1], max_tokens=2)
     with pytest.raises(EngineBroken):
-        for request in range(20):
-            stand.submit(worker, request, [1], max_tokens=2)
-            stand.turn()
+        stand.turn()
 
 
 def test_a_full_ring_stops_nothing_and_loses_nothing(stand: Stand) -> None:
@@ -325,7 +327,7 @@ def test_an_idle_loop_waits_for_work_and_stops_when_told() -> None:
     thread.start()
     worker, ring = stand.worker()
     stand.submit(worker, 1, [1, 2], max_tokens=4, ignore_eos=True)
-    records = []
+    records: list[Taken] = []
     while not records or records[-1].kind is not Kind.USAGE:
         select.select([ring], [], [])
         records += drain(ring)

@@ -32,7 +32,8 @@ def test_equal_options_have_one_place_and_others_another() -> None:
 def test_the_place_is_under_the_users_runtime_directory_if_there_is_one(tmp_path: Path) -> None:
     environment = {"XDG_RUNTIME_DIR": str(tmp_path)}
     assert runtime_directory(OPTIONS, environment).path.parent == tmp_path
-    assert runtime_directory(OPTIONS, {}).path.parent == Path("/tmp")
+    for environment in ({}, {"XDG_RUNTIME_DIR": ""}, {"XDG_RUNTIME_DIR": str(tmp_path / "none")}):
+        assert runtime_directory(OPTIONS, environment).path.parent == Path("/tmp")
     assert f"-{os.geteuid()}-" in runtime_directory(OPTIONS, {}).path.name
 
 
@@ -106,6 +107,12 @@ def test_the_log_tail_is_bounded_and_empty_without_a_log(tmp_path: Path) -> None
 def test_options_that_cannot_work_are_refused_by_name(field: str, value: int) -> None:
     with pytest.raises(ConfigError, match=field):
         EngineOptions(model="m", **{field: value})  # type: ignore[arg-type]
+
+
+def test_a_step_is_longer_on_an_accelerator_and_always_has_room_for_prompts() -> None:
+    assert OPTIONS.step_tokens(accelerated=True) > OPTIONS.step_tokens(accelerated=False)
+    assert EngineOptions(model="m", max_batch=4096).step_tokens(accelerated=False) > 4096
+    assert EngineOptions(model="m", max_step_tokens=40).step_tokens(accelerated=True) == 40
 
 
 def test_options_of_another_form_are_refused() -> None:

@@ -218,6 +218,18 @@ def test_a_request_that_the_runner_refuses_fails_alone() -> None:
     assert driver.pool.used == 0
 
 
+def test_a_preemption_with_ids_in_flight_is_refused() -> None:
+    driver = Driver()
+    [choice] = driver.add("a", range(9), max_tokens=20).choices
+    driver.step()
+    choice.output += [1, 2, 3]
+    choice.in_flight = 1
+    driver.pool.allocate(driver.pool.free)
+    assert driver.scheduler.short_of_pages
+    with pytest.raises(RuntimeError, match="must be settled"):
+        driver.scheduler.schedule()
+
+
 def test_a_preemption_with_ids_in_flight_is_announced_so_that_they_can_be_settled() -> None:
     driver = Driver(num_pages=8, expected_output=1, overlap=True)
     long = driver.add("long", range(9), max_tokens=20)

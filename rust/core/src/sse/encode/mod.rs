@@ -63,3 +63,6 @@ impl Encoder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,9 +27,9 @@ class StreamMetrics:
             return
         metrics.request(stream.route, stream.model, stream.outcome)
         usage = stream.usage
-        metrics.tokens(
-            stream.model, prompt=usage.prompt_tokens, completion=usage.completion_tokens
-        )
+        metrics.tokens(stream.model, prompt=usage.prompt_tokens, completion=usage.completion_tokens)
         if log.first_token_ns is not None:
             seconds = max(log.first_token_ns - stream.admitted_wall_ns, 0) / 1e9
             metrics.first_token(stream.model, seconds)
+            counts, total_ns = log.inter_token_counts(), log.inter_token_sum_ns
+            metrics.inter_token(stream.model, counts, total_ns / 1e9)

@@ -1,0 +1,68 @@
+"""What may be used: rates, windows and the estimate that is reserved before the cost is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from millstream._core import Quota
+from millstream.errors import ConfigError
+
+NANOSECONDS_PER_MILLISECOND = 1_000_000
+NANOSECONDS_PER_SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRate:
+    """Requests per second, with a bucket of ``burst``: any W seconds see at most
+    ``burst + per_second * W``. A rate of 0 refuses everything.
+    """
+
+    per_second: float
+    burst: int
+
+    @property
+    def fraction(self) -> Fraction:
+        """Requests per second as the decimal number that was written, not its binary neighbour."""
+        return Fraction(str(self.per_second))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenWindow:
+    """At most ``limit`` tokens in any window of ``window_ms`` milliseconds."""
+
+    limit: int
+    window_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one scope; None is no limit. ``concurrency`` counts open streams."""
+
+    requests: RequestRate | None = None
+    tokens: TokenWindow | None = None
+    concurrency: int | None = None
+
+    def quota(self) -> Quota:
+        """The same for the limiter; ConfigError if a number is out of range."""
+        rate = None if self.requests is None else self.requests.fraction
+        try:
+            return Quota(
+                rate=None if rate is None else rate.numerator,
+                period_ns=(1 if rate is None else rate.denominator) * NANOSECONDS_PER_SECOND,
+                burst=None if self.requests is None else self.requests.burst,
+                tokens=None if self.tokens is None else self.tokens.limit,
+                window_ns=None if self.tokens is None else self._window_ns(self.tokens),
+                concurrency=self.concurrency,
+            )
+        except (OverflowError, ValueError) as error:
+            raise ConfigError(f"limits: {error}") from error
+
+    @staticmethod
+    def _window_ns(tokens: TokenWindow) -> int:
+        return tokens.window_ms * NANOSECONDS_PER_MILLISECOND
+
+
+def estimated_cost(prompt_tokens: int, max_tokens: int, choices: int = 1) -> int:
+    """Tokens to reserve: the prompt once, and ``max_tokens`` for each choice."""
+    return prompt_tokens + max_tokens * choices

@@ -1,0 +1,1 @@
+"""Streams: from a log's records to a client's connection."""

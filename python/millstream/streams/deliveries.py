@@ -1,0 +1,80 @@
+"""The responses under way in one worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from millstream._core import Notifier
+    from millstream.streams.delivery import Delivery
+
+
+class Deliveries:
+    """Keeps quiet connections open and gives up those whose client does not read.
+
+    ``notifier`` wakes their readers; the worker's hub watches it.
+    """
+
+    def __init__(
+        self,
+        notifier: Notifier,
+        *,
+        keep_alive_ns: int | None,
+        blocked_send_ns: int,
+        coalesce_ns: int = 0,
+        clock: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        self.notifier = notifier
+        self._keep_alive_ns = keep_alive_ns
+        self._blocked_send_ns = blocked_send_ns
+        self._coalesce_ns = coalesce_ns
+        self._clock = clock
+        self._deliveries: set[Delivery] = set()
+        self._postponed: list[Delivery] = []
+
+    @property
+    def coalesces(self) -> bool:
+        """Whether sends wait for each other at all."""
+        return self._coalesce_ns > 0
+
+    def add(self, delivery: Delivery) -> None:
+        """Visit this one from now on."""
+        self._deliveries.add(delivery)
+
+    def discard(self, delivery: Delivery) -> None:
+        """Visit it no more."""
+        self._deliveries.discard(delivery)
+
+    def postpone(self, delivery: Delivery) -> bool:
+        """Whether this delivery's next send waits for more, since its last one was just now.
+
+        All that wait are sent by one timer, so a window costs the loop one call, not one a stream.
+        """
+        if self._clock() - delivery.sent_ns >= self._coalesce_ns:
+            return False
+        if not self._postponed:
+            asyncio.get_running_loop().call_later(self._coalesce_ns / 1e9, self._flush)
+        self._postponed.append(delivery)
+        return True
+
+    def _flush(self) -> None:
+        postponed, self._postponed = self._postponed, []
+        for delivery in postponed:
+            delivery.flush()
+
+    def sweep(self, now_ns: int) -> None:
+        """Look at every delivery once; ``now_ns`` is monotonic."""
+        for delivery in tuple(self._deliveries):
+            blocked = delivery.blocked_since_ns
+            if blocked is not None:
+                if now_ns - blocked > self._blocked_send_ns:
+                    delivery.drop()
+            elif self._quiet(delivery, now_ns):
+                delivery.keep_alive()
+
+    def _quiet(self, delivery: Delivery, now_ns: int) -> bool:
+        interval = self._keep_alive_ns
+        return interval is not None and delivery.comments and now_ns - delivery.sent_ns >= interval

@@ -1,0 +1,220 @@
+//! The limiter through its public surface: leases, threads, floods of keys.
+
+#![expect(clippy::unwrap_used, reason = "a test file")]
+
+use std::sync::Arc;
+use std::thread;
+
+use millstream_core::clock::{Clock, FakeClock};
+use millstream_core::limiter::{
+    Cost, Denied, Dimension, Limiter, LimiterError, LimiterOptions, Quota, RequestRate, ScopeSet,
+    TokenWindow,
+};
+use proptest::prelude::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn quota(
+    requests: Option<(u64, u64)>,
+    tokens: Option<u64>,
+    concurrency: Option<u64>,
+) -> Arc<Quota> {
+    let requests = requests.map(|(rate, burst)| RequestRate::new(rate, SECOND, burst).unwrap());
+    let tokens = tokens.map(|limit| TokenWindow::new(limit, SECOND, 16).unwrap());
+    Arc::new(Quota::new(requests, tokens, concurrency).unwrap())
+}
+
+fn limiter(max_keys: usize, shards: usize) -> Limiter {
+    let options = LimiterOptions {
+        max_keys,
+        shards,
+        lease_ttl_ns: 60 * SECOND,
+    };
+    Limiter::new(options).unwrap()
+}
+
+fn one(limiter: &Limiter, key: &str, quota: &Arc<Quota>) -> ScopeSet {
+    limiter.scopes([(key, Arc::clone(quota))]).unwrap()
+}
+
+fn tokens(tokens: i64) -> Cost {
+    Cost::new(1, tokens, 0).unwrap()
+}
+
+#[test]
+fn a_lease_returns_what_was_not_used() {
+    let clock = FakeClock::at(SECOND);
+    let limiter = limiter(100, 4);
+    let quota = quota(Some((1, 5)), Some(100), Some(1));
+    let scopes = one(&limiter, "global", &quota);
+    let lease = limiter
+        .reserve(&scopes, tokens(90), clock.now_ns())
+        .unwrap();
+    assert!(limiter.settle(&lease, 40, clock.advance(1)).unwrap());
+    assert!(!limiter.settle(&lease, 0, clock.advance(1)).unwrap());
+    let snapshot = limiter.peek(&scopes, clock.now_ns()).unwrap();
+    assert_eq!(snapshot.tokens.unwrap().remaining, 60);
+    assert_eq!(snapshot.requests.unwrap().remaining, 4);
+    assert_eq!(snapshot.concurrency.unwrap().remaining, 1);
+}
+
+#[test]
+fn both_kinds_of_denial_are_errors() {
+    let (mine, other) = (limiter(100, 4), limiter(100, 4));
+    let quota = quota(None, Some(10), None);
+    let scopes = one(&mine, "global", &quota);
+    let Err(Denied::Refused(refusal)) = mine.reserve(&scopes, tokens(11), 0) else {
+        panic!("a cost above the limit was admitted");
+    };
+    assert!(refusal.permanent);
+    assert_eq!(refusal.dimension, Dimension::Tokens);
+    let foreign = other.reserve(&scopes, tokens(1), 0);
+    assert_eq!(
+        foreign.unwrap_err(),
+        Denied::Invalid(LimiterError::ForeignLimiter)
+    );
+}
+
+#[test]
+fn threads_that_name_the_scopes_in_any_order_share_one_limit() {
+    let limiter = limiter(800, 8);
+    let quota = quota(Some((1, 4_000)), Some(1 << 30), None);
+    let keys = ["global", "tenant:a", "model:m", "tenant:a/model:m"];
+    let admitted: usize = thread::scope(|scope| {
+        let deciders: Vec<_> = (0..8)
+            .map(|number| {
+                let (limiter, quota) = (&limiter, &quota);
+                scope.spawn(move || {
+                    let mut keys = keys;
+                    keys.rotate_left(number % 4);
+                    let named = keys.map(|key| (key, Arc::clone(quota)));
+                    let scopes = limiter.scopes(named).unwrap();
+                    let leases: Vec<_> = (0..1_000)
+                        .map(|_| limiter.reserve(&scopes, tokens(7), 5))
+                        .collect();
+                    let granted = leases.iter().flatten();
+                    granted
+                        .filter(|lease| limiter.settle(lease, 7, 6).unwrap())
+                        .count()
+                })
+            })
+            .collect();
+        deciders
+            .into_iter()
+            .map(|decider| decider.join().unwrap())
+            .sum()
+    });
+    assert_eq!(admitted, 4_000);
+    assert_eq!(limiter.holds(), 0);
+}
+
+/// PyrateLimiter#300: the sweeper raced a take and one slot was given twice.
+#[test]
+fn a_sweep_in_another_thread_gives_no_slot_twice() {
+    let limiter = limiter(1_000, 1);
+    let hot = quota(None, Some(500), None);
+    let cold = quota(Some((1_000_000, 1)), None, None);
+    let admitted: usize = thread::scope(|scope| {
+        let takers: Vec<_> = (0..4)
+            .map(|number| {
+                let (limiter, hot, cold) = (&limiter, &hot, &cold);
+                scope.spawn(move || {
+                    let scopes = one(limiter, "hot", hot);
+                    let mut admitted = 0;
+                    for step in 0..2_000 {
+                        let now = 7 + step * 100;
+                        let flood = one(limiter, &format!("{number}:{step}"), cold);
+                        limiter.take(&flood, tokens(0), now).unwrap();
+                        admitted += usize::from(limiter.take(&scopes, tokens(1), now).is_ok());
+                    }
+                    admitted
+                })
+            })
+            .collect();
+        takers.into_iter().map(|taker| taker.join().unwrap()).sum()
+    });
+    assert_eq!(admitted, 500);
+}
+
+/// `PyrateLimiter#156`, `better-auth#4472`, `governor#171`: keys that came once stayed forever.
+#[test]
+fn a_million_keys_stay_within_the_bound_and_leave() {
+    let limiter = limiter(10_000, 8);
+    let quota = quota(Some((1, 1)), Some(10), None);
+    for number in 0..1_000_000_u64 {
+        let scopes = one(&limiter, &number.to_string(), &quota);
+        let _ = limiter.take(&scopes, tokens(1), number * 10);
+    }
+    assert!(limiter.keys() <= 10_000);
+    let hot: Vec<_> = (0..64)
+        .map(|key| one(&limiter, &format!("hot{key}"), &quota))
+        .collect();
+    for step in 0..2_000 {
+        for scopes in &hot {
+            let _ = limiter.take(scopes, tokens(1), 60 * SECOND + step);
+        }
+    }
+    assert!(limiter.keys() <= 64);
+}
+
+#[test]
+fn a_key_with_an_open_lease_is_not_forgotten() {
+    let limiter = limiter(100, 1);
+    let quota = quota(None, Some(10), Some(1));
+    let scopes = one(&limiter, "busy", &quota);
+    let lease = limiter.reserve(&scopes, tokens(10), 0).unwrap();
+    for step in 0..1_000_u64 {
+        let other = one(&limiter, &format!("other{step}"), &quota);
+        limiter
+            .take(&other, tokens(1), 10 * SECOND + step * SECOND / 50)
+            .unwrap();
+    }
+    let busy = limiter
+        .reserve(&scopes, tokens(1), 30 * SECOND)
+        .unwrap_err();
+    assert!(
+        matches!(busy, Denied::Refused(refusal) if refusal.dimension == Dimension::Concurrency)
+    );
+    assert!(limiter.settle(&lease, 10, 30 * SECOND).unwrap());
+    assert!(limiter.reserve(&scopes, tokens(1), 30 * SECOND).is_ok());
+}
+
+proptest! {
+    /// Whatever is reserved, settled and cancelled below its reservation: what was charged inside
+    /// any window stays within the limit of every scope.
+    #[test]
+    fn charges_of_any_window_stay_within_the_limit(
+        calls in prop::collection::vec((0_u64..200_000_000, 1_i64..60, 0_i64..60, any::<bool>()), 1..120),
+    ) {
+        let limiter = limiter(100, 4);
+        let (wide, narrow) = (quota(None, Some(150), None), quota(None, Some(100), None));
+        let scopes = limiter
+            .scopes([("global", Arc::clone(&wide)), ("model:m", Arc::clone(&narrow))])
+            .unwrap();
+        let whole = one(&limiter, "global", &wide);
+        let mut now = 0;
+        let mut charged: Vec<(u64, i64, bool)> = Vec::new();
+        for (step, cost, actual, both) in calls {
+            now += step;
+            let set = if both { &scopes } else { &whole };
+            if let Ok(lease) = limiter.reserve(set, tokens(cost), now) {
+                let actual = actual.min(cost);
+                charged.push((now, actual, both));
+                now += step / 2;
+                limiter.settle(&lease, actual, now).unwrap();
+            }
+        }
+        for (end, ..) in &charged {
+            let seen = |both_only: bool| -> i64 {
+                let inside = |at: &u64| at <= end && end - at < SECOND;
+                charged
+                    .iter()
+                    .filter(|(at, _, both)| inside(at) && (*both || !both_only))
+                    .map(|(_, tokens, _)| tokens)
+                    .sum()
+            };
+            prop_assert!(seen(true) <= 100);
+            prop_assert!(seen(false) <= 150);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from millstream.cli import main, server
+from millstream.cli.serve import worker_environment
+from millstream.cli.server import granian_options
+from millstream.config import Settings, load, load_settings
+
+
+class Run:
+    """Stands where the server would run, and looks at what it was given."""
+
+    settings: Settings | None = None
+    address = ""
+    port = 0
+    environ: Mapping[str, str] = {}
+
+    def __call__(self, settings: Settings, address: str, port: int) -> None:
+        self.settings, self.address, self.port = settings, address, port
+        self.environ = dict(os.environ)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MILLSTREAM_CONFIG", raising=False)
+    stand_in = Run()
+    monkeypatch.setattr(server, "run", stand_in)
+    return stand_in
+
+
+def serve(*arguments: str) -> Result:
+    # The runner puts the environment back, with what the command has set for its workers.
+    return CliRunner(env=dict.fromkeys(VARIABLES)).invoke(main, ["serve", *arguments])
+
+
+VARIABLES = [
+    "MILLSTREAM_CONFIG",
+    "MILLSTREAM__SERVER__HOST",
+    "MILLSTREAM__SERVER__PORT",
+    "MILLSTREAM__SERVER__WORKERS",
+]
+
+
+def test_workers_come_to_the_settings_that_the_command_line_asked_for(
+    run: Run, tmp_path: Path
+) -> None:
+    Path("mine.toml").write_text("[server]\nport = 1\ndrain_seconds = 7")
+
+    result = serve("--config", "mine.toml", "--port", "0", "--workers", "2")
+
+    assert result.exit_code == 0, result.output
+    assert run.settings is not None
+    in_worker = load_settings(environ=run.environ)
+    assert in_worker.server.workers == 2
+    assert in_worker.server.drain_seconds == 7
+    assert in_worker.server.port == run.port > 0
+    assert run.environ["MILLSTREAM_CONFIG"] == str(tmp_path / "mine.toml")
+
+
+def test_a_loopback_address_needs_no_warning(run: Run) -> None:
+    assert "Warning" not in serve("--port", "0").stderr
+
+
+def test_an_open_address_is_warned_about(run: Run) -> None:
+    result = serve("--port", "0", "--host", "0.0.0.0")
+
+    assert result.exit_code == 0, result.output
+    assert "0.0.0.0 is not a loopback address and there is no authentication" in result.stderr
+
+
+def test_a_port_on_which_somebody_listens_is_refused(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0), reuse_port=True) as taken:
+        result = serve("--port", str(taken.getsockname()[1]))
+
+    assert result.exit_code == 1
+    assert "server.port: cannot listen on 127.0.0.1" in result.stderr
+    assert run.settings is None
+
+
+def test_a_mistake_on_the_command_line_is_named_by_its_option(run: Run) -> None:
+    result = serve("--port", "70000")
+
+    assert result.exit_code == 1
+    assert "--port: server.port: must be less than or equal to 65535" in result.stderr
+
+
+def test_without_a_file_workers_are_given_none() -> None:
+    assert worker_environment(load(environ={}), {"port": 1}) == {"MILLSTREAM__SERVER__PORT": "1"}
+
+
+def test_a_worker_is_killed_only_after_the_drain_deadline() -> None:
+    settings = load_settings(environ={"MILLSTREAM__SERVER__DRAIN_SECONDS": "1.5"})
+
+    options = granian_options(settings, "127.0.0.1", 8000)
+
+    assert options["workers_kill_timeout"] == 7
