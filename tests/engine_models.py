@@ -1,4 +1,4 @@
-"""A small random Llama model on disk, in the form of a transformers directory."""
+"""Models to compare with: a small random Llama on disk, the packaged one in transformers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from millstream.engines.torch.models import ModelFile, resolve_model
+from millstream.engines.torch.weights import open_checkpoint
 
 TINY = {
     "model_type": "llama",
@@ -67,3 +69,34 @@ def _tensors(config: dict[str, object]) -> dict[str, torch.Tensor]:
             f"{block}.mlp.down_proj.weight": matrix(hidden, intermediate),
         }
     return tensors
+
+
+def packaged_as_transformers(dtype: torch.dtype) -> LlamaForCausalLM:
+    """transformers' own class on our tensors (``test_weights.py`` shows that they are right)."""
+    checkpoint = open_checkpoint(resolve_model("smollm2-135m-instruct"))
+    shape = checkpoint.config
+    config = LlamaConfig(
+        vocab_size=shape.vocab_size,
+        hidden_size=shape.hidden_size,
+        intermediate_size=shape.intermediate_size,
+        num_hidden_layers=shape.num_layers,
+        num_attention_heads=shape.num_heads,
+        num_key_value_heads=shape.num_kv_heads,
+        max_position_embeddings=shape.context_length,
+        rms_norm_eps=shape.rms_norm_eps,
+        rope_parameters={"rope_type": "default", "rope_theta": shape.rope_theta},
+        tie_word_embeddings=True,
+        eos_token_id=None,
+        dtype=dtype,
+    )
+    with torch.device("meta"):
+        model = LlamaForCausalLM(config)
+    tensors = {name: checkpoint.tensor(name, dtype) for name in checkpoint.names()}
+    model.to_empty(device="cpu")
+    model.train(mode=False)
+    missing = model.load_state_dict(tensors, strict=False, assign=True)
+    assert missing.missing_keys in ([], ["lm_head.weight"])
+    model.tie_weights()
+    # The rotary frequencies are no weights: built again after the empty device.
+    model.model.rotary_emb = type(model.model.rotary_emb)(config)
+    return model

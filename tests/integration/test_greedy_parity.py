@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from millstream.engines.torch.batch import Batch, Row
 from millstream.engines.torch.models import resolve_model
 from millstream.engines.torch.runner import ModelRunner
 from millstream.engines.torch.tokenizer import Tokenizer
-from millstream.engines.torch.weights import open_checkpoint
 from millstream.types import SamplingParams
+from tests.engine_models import packaged_as_transformers
 
 _GENERATED = 16
 _SENTENCES = [
@@ -45,7 +45,7 @@ def prompts() -> list[list[int]]:
 
 @pytest.fixture(scope="module")
 def expected(prompts: list[list[int]]) -> list[list[int]]:
-    model = _as_transformers()
+    model = packaged_as_transformers(torch.float32)
     # One thread: torch's threads wait for each other, which on a busy machine takes minutes.
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -53,36 +53,6 @@ def expected(prompts: list[list[int]]) -> list[list[int]]:
         return [_generate(model, prompt) for prompt in prompts]
     finally:
         torch.set_num_threads(threads)
-
-
-def _as_transformers() -> LlamaForCausalLM:
-    """transformers' own class on the same tensors (test_weights.py shows that they are right)."""
-    checkpoint = open_checkpoint(resolve_model("smollm2-135m-instruct"))
-    shape = checkpoint.config
-    config = LlamaConfig(
-        vocab_size=shape.vocab_size,
-        hidden_size=shape.hidden_size,
-        intermediate_size=shape.intermediate_size,
-        num_hidden_layers=shape.num_layers,
-        num_attention_heads=shape.num_heads,
-        num_key_value_heads=shape.num_kv_heads,
-        max_position_embeddings=shape.context_length,
-        rms_norm_eps=shape.rms_norm_eps,
-        rope_parameters={"rope_type": "default", "rope_theta": shape.rope_theta},
-        tie_word_embeddings=True,
-        eos_token_id=None,
-    )
-    with torch.device("meta"):
-        model = LlamaForCausalLM(config)
-    tensors = {name: checkpoint.tensor(name, torch.float32) for name in checkpoint.names()}
-    model.to_empty(device="cpu")
-    model.train(mode=False)
-    missing = model.load_state_dict(tensors, strict=False, assign=True)
-    assert missing.missing_keys in ([], ["lm_head.weight"])
-    model.tie_weights()
-    # The rotary frequencies are no weights: built again after the empty device.
-    model.model.rotary_emb = type(model.model.rotary_emb)(config)
-    return model
 
 
 def _generate(model: LlamaForCausalLM, prompt: list[int]) -> list[int]:

@@ -58,7 +58,7 @@ impl PageTables {
         let mut places = Vec::new();
         for row in rows {
             let table = self.table(row.slot)?;
-            let end = row.start + row.count;
+            let end = row.start.saturating_add(row.count);
             if end > table.len() * PAGE {
                 return Err(AttentionError::Unmapped {
                     slot: row.slot,

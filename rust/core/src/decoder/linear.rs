@@ -259,3 +259,122 @@ impl WithSimd for Gate<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::attention::{Bf16, F32};
+
+    /// Numbers that bfloat16 holds exactly, so that both storages must agree with the plain sum.
+    fn numbers(count: usize, seed: usize) -> Vec<f32> {
+        let number = |index: usize| ((index * 37 + seed * 11) % 61) as f32 / 8.0 - 3.5;
+        (0..count).map(number).collect()
+    }
+
+    /// `[token][input]` as panels.
+    fn panels(tokens: usize, rows: &[f32]) -> Vec<f32> {
+        let inputs = rows.len() / tokens;
+        let mut output = vec![0.0; rows.len()];
+        for token in 0..tokens {
+            for input in 0..inputs {
+                output[(input / PAGE * tokens + token) * PAGE + input % PAGE] =
+                    rows[token * inputs + input];
+            }
+        }
+        output
+    }
+
+    fn plain(inputs: usize, weight: &[f32], x: &[f32]) -> Vec<f32> {
+        x.chunks(inputs)
+            .flat_map(|x| {
+                weight.chunks(inputs).map(move |row| {
+                    let products = row.iter().zip(x).map(|(a, b)| f64::from(a * b));
+                    products.sum::<f64>() as f32
+                })
+            })
+            .collect()
+    }
+
+    fn close(found: &[f32], expected: &[f32]) -> bool {
+        let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * (1.0 + b.abs());
+        found.len() == expected.len() && found.iter().zip(expected).all(near)
+    }
+
+    fn check<E: Storage>(inputs: usize, outputs: usize, tokens: usize, seed: usize) {
+        let (weight, x) = (
+            numbers(inputs * outputs, seed),
+            numbers(inputs * tokens, seed + 1),
+        );
+        let linear = Linear::<E>::new(inputs, &weight).unwrap();
+        let expected = plain(inputs, &weight, &x);
+        let packed = panels(tokens, &x);
+        let product = linear.apply(tokens, &packed);
+        assert!(close(&product, &panels(tokens, &expected)));
+        let mut sum = vec![1.0; product.len()];
+        linear.add_to(tokens, &packed, &mut sum);
+        let one_more: Vec<f32> = product.iter().map(|value| value + 1.0).collect();
+        assert!(close(&sum, &one_more));
+        let first_greatest = |row: &[f32]| {
+            let best = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            row.iter().position(|value| *value == best).unwrap()
+        };
+        let rows: Vec<usize> = expected.chunks(outputs).map(first_greatest).collect();
+        assert_eq!(linear.greatest(tokens, &packed), rows);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn products_equal_the_plain_sum(
+            inputs in 1usize..4, outputs in 1usize..5, tokens in 1usize..40, seed in 0usize..99
+        ) {
+            check::<F32>(inputs * PAGE, outputs * PAGE, tokens, seed);
+            check::<Bf16>(inputs * PAGE, outputs * PAGE, tokens, seed);
+        }
+    }
+
+    #[test]
+    fn gate_and_up_meet_in_their_own_column() {
+        let (inputs, outputs, tokens) = (PAGE, 2 * PAGE, 5);
+        let (gate, up) = (numbers(inputs * outputs, 1), numbers(inputs * outputs, 2));
+        let x: Vec<f32> = numbers(inputs * tokens, 3)
+            .iter()
+            .map(|v| v / 50.0)
+            .collect();
+        let joined = crate::decoder::LayerWeights::<F32>::interleave(inputs, &gate, &up);
+        let found = Linear::<F32>::new(inputs, &joined)
+            .unwrap()
+            .gated(tokens, &panels(tokens, &x));
+        let (gates, ups) = (plain(inputs, &gate, &x), plain(inputs, &up, &x));
+        let silu = gates.iter().map(|value| value / (1.0 + (-value).exp()));
+        let expected: Vec<f32> = silu.zip(&ups).map(|(gate, up)| gate * up).collect();
+        assert!(close(&found, &panels(tokens, &expected)));
+    }
+
+    #[test]
+    fn rows_are_embeddings() {
+        let weight = numbers(3 * PAGE * PAGE, 4);
+        let linear = Linear::<Bf16>::new(PAGE, &weight).unwrap();
+        for index in [0, 31, 32, 95] {
+            let row: Vec<f32> = linear.row(index).collect();
+            assert_eq!(row, weight[index * PAGE..][..PAGE]);
+        }
+    }
+
+    #[test]
+    fn nothing_but_nan_gives_the_first_id() {
+        let weight = vec![f32::NAN; PAGE * PAGE];
+        let linear = Linear::<F32>::new(PAGE, &weight).unwrap();
+        assert_eq!(linear.greatest(1, &[1.0; PAGE]), vec![0]);
+    }
+
+    #[test]
+    fn sizes_must_be_whole_panels() {
+        assert!(Linear::<F32>::new(33, &[0.0; 33 * 32]).is_err());
+        assert!(Linear::<F32>::new(32, &[0.0; 33 * 32]).is_err());
+        assert!(Linear::<F32>::new(32, &[0.0; 32 * 32 + 1]).is_err());
+        assert!(Linear::<F32>::new(0, &[]).is_err());
+    }
+}
