@@ -53,8 +53,9 @@ def _tensors(config: dict[str, object]) -> dict[str, torch.Tensor]:
     tensors = {
         "model.embed_tokens.weight": matrix(config["vocab_size"], hidden),
         "model.norm.weight": matrix(hidden) + 1,
-        "lm_head.weight": matrix(config["vocab_size"], hidden),
     }
+    if not config["tie_word_embeddings"]:
+        tensors["lm_head.weight"] = matrix(config["vocab_size"], hidden)
     for layer in range(int(str(config["num_hidden_layers"]))):
         block = f"model.layers.{layer}"
         tensors |= {
@@ -72,8 +73,13 @@ def _tensors(config: dict[str, object]) -> dict[str, torch.Tensor]:
 
 
 def packaged_as_transformers(dtype: torch.dtype) -> LlamaForCausalLM:
+    """The packaged model in transformers."""
+    return as_transformers(resolve_model("smollm2-135m-instruct"), dtype)
+
+
+def as_transformers(model_file: ModelFile, dtype: torch.dtype) -> LlamaForCausalLM:
     """transformers' own class on our tensors (``test_weights.py`` shows that they are right)."""
-    checkpoint = open_checkpoint(resolve_model("smollm2-135m-instruct"))
+    checkpoint = open_checkpoint(model_file)
     shape = checkpoint.config
     config = LlamaConfig(
         vocab_size=shape.vocab_size,
@@ -85,7 +91,7 @@ def packaged_as_transformers(dtype: torch.dtype) -> LlamaForCausalLM:
         max_position_embeddings=shape.context_length,
         rms_norm_eps=shape.rms_norm_eps,
         rope_parameters={"rope_type": "default", "rope_theta": shape.rope_theta},
-        tie_word_embeddings=True,
+        tie_word_embeddings=shape.tied_head,
         eos_token_id=None,
         dtype=dtype,
     )

@@ -1,6 +1,7 @@
 """Paged attention in torch operations, for CUDA and for models that the Rust kernels do not know.
 
-Decode rows are answered together: their pages are gathered and the query heads of a group are
+Decode rows are answered together, on CUDA by one call over the block table where torch has it
+(``varlen.py``). Elsewhere their pages are gathered and the query heads of a group are
 folded into the query length of one batched product (SDPA with ``enable_gqa`` and a mask is 7 to
 14 times slower on CPU). Prefill rows are answered one by one.
 """
@@ -14,6 +15,7 @@ import torch
 
 from millstream.engines.torch.model_config import ModelConfig
 from millstream.engines.torch.plan import Plan
+from millstream.engines.torch.varlen import DecodeRows, open_varlen
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class _Step:
     write_indexes: torch.Tensor
     decode_indexes: torch.Tensor
     decode_pages: torch.Tensor
+    decode_rows: DecodeRows
     decode_hidden: torch.Tensor
     """True where a gathered position lies past the row's own, ``[rows, 1, 1, positions]``."""
     chunks: list[_Chunk]
@@ -57,6 +60,7 @@ class TorchPagedAttention:
         layers = range(config.num_layers)
         self._keys = [torch.zeros(shape, dtype=dtype, device=device) for _ in layers]
         self._values = [torch.zeros(shape, dtype=dtype, device=device) for _ in layers]
+        self._varlen = open_varlen(self._keys[0], config.num_heads)
         self._tables: list[list[int]] = [[] for _ in range(max_batch)]
         self._step: _Step | None = None
 
@@ -72,6 +76,7 @@ class TorchPagedAttention:
         """Prepare one step; returns the position of each flat token."""
         positions = plan.positions()
         decode = [row for row, count in enumerate(plan.counts) if count == 1]
+        longest = max((plan.starts[row] + 1 for row in decode), default=0)
         lengths = self._tensor([plan.starts[row] + 1 for row in decode])
         pages = self._padded_tables([plan.slots[row] for row in decode], plan, decode)
         gathered = torch.arange(pages.shape[1] * self._page_size, device=self._device)
@@ -79,6 +84,7 @@ class TorchPagedAttention:
             write_indexes=self._tensor(list(self._write_indexes(plan))),
             decode_indexes=self._tensor(_first_tokens(plan, decode)),
             decode_pages=pages,
+            decode_rows=DecodeRows(pages.int(), lengths.int(), longest),
             decode_hidden=(gathered >= lengths[:, None])[:, None, None, :],
             chunks=list(self._chunks(plan)),
         )
@@ -105,6 +111,8 @@ class TorchPagedAttention:
     def _decode(
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, step: _Step
     ) -> torch.Tensor:
+        if self._varlen is not None:
+            return self._varlen(query, keys, values, step.decode_rows)
         rows, _, width = query.shape
         folded = query.view(rows, -1, self._groups, width)
         key = keys[step.decode_pages].flatten(1, 2).permute(0, 2, 3, 1)

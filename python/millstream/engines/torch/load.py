@@ -9,15 +9,13 @@ import torch
 from millstream.engines.torch.attention import TorchPagedAttention
 from millstream.engines.torch.decoder import Decoder, PagedAttention
 from millstream.engines.torch.llama import TorchLlama, read_llama
-from millstream.engines.torch.model_config import ModelConfig
-from millstream.engines.torch.models import ModelFile
-from millstream.engines.torch.native import (
-    BLOCK,
-    NativeLlama,
-    NativePagedAttention,
+from millstream.engines.torch.model_config import (
+    ModelConfig,
+    native_attention_fits,
     native_llama_fits,
 )
-from millstream.engines.torch.weights import open_checkpoint
+from millstream.engines.torch.models import ModelFile
+from millstream.engines.torch.weights import Checkpoint, open_checkpoint
 from millstream.errors import ConfigError
 
 _DTYPES = {
@@ -60,14 +58,8 @@ def load_decoder(
     if on_cpu and wanted.dtype == torch.float16:
         raise ConfigError("dtype 'float16' needs CUDA")
     checkpoint = open_checkpoint(model)
-    if on_cpu and page_size == BLOCK and native_llama_fits(checkpoint.config):
-        return NativeLlama(
-            checkpoint,
-            num_pages=num_pages,
-            max_batch=max_batch,
-            dtype=wanted.dtype,
-            threads=threads,
-        )
+    if on_cpu and native_llama_fits(checkpoint.config, page_size):
+        return _native_llama(checkpoint, wanted)
     attention = _attention(checkpoint.config, wanted)
     if checkpoint.config.llama_shaped:
         weights = read_llama(checkpoint, wanted.dtype, wanted.device)
@@ -79,9 +71,23 @@ def load_decoder(
     return HfDecoder(loaded, checkpoint.config, attention)
 
 
+def _native_llama(checkpoint: Checkpoint, wanted: _Wanted) -> Decoder:
+    # Where CUDA does the work the Rust extension need not even be built.
+    from millstream.engines.torch.native import NativeLlama
+
+    return NativeLlama(
+        checkpoint,
+        num_pages=wanted.num_pages,
+        max_batch=wanted.max_batch,
+        dtype=wanted.dtype,
+        threads=wanted.threads,
+    )
+
+
 def _attention(config: ModelConfig, wanted: _Wanted) -> PagedAttention:
-    on_cpu = wanted.device.type == "cpu"
-    if on_cpu and wanted.page_size == BLOCK and config.head_dim % BLOCK == 0:
+    if wanted.device.type == "cpu" and native_attention_fits(config, wanted.page_size):
+        from millstream.engines.torch.native import NativePagedAttention
+
         return NativePagedAttention(
             config,
             num_pages=wanted.num_pages,

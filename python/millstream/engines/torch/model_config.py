@@ -92,3 +92,18 @@ def _is_llama_shaped(config: Mapping[str, Any]) -> bool:
     biased = config.get("attention_bias", False) or config.get("mlp_bias", False)
     activation = config.get("hidden_act", "silu")
     return config["model_type"] == "llama" and plain_rope and not biased and activation == "silu"
+
+
+_BLOCK = 32
+
+
+def native_attention_fits(config: ModelConfig, page_size: int) -> bool:
+    """Whether the Rust attention knows a model: pages of 32 tokens, heads in multiples of 32."""
+    return page_size == _BLOCK and config.head_dim % _BLOCK == 0
+
+
+def native_llama_fits(config: ModelConfig, page_size: int) -> bool:
+    """Whether the Rust decoder knows a model: Llama-shaped, all widths multiples of 32."""
+    widths = (config.hidden_size, config.intermediate_size, config.vocab_size)
+    whole = all(width % _BLOCK == 0 for width in widths)
+    return config.llama_shaped and whole and native_attention_fits(config, page_size)

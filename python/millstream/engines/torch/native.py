@@ -16,8 +16,6 @@ from millstream.engines.torch.plan import Plan
 from millstream.engines.torch.weights import Checkpoint
 
 Floats = npt.NDArray[np.float32]
-BLOCK = 32
-"""Tokens of a page; widths must be multiples of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +62,6 @@ class _Frame:
     hidden: int
     positions: int
     norm_eps: float
-
-
-def native_llama_fits(config: ModelConfig) -> bool:
-    """Whether the Rust decoder knows a model: Llama-shaped, all widths multiples of 32."""
-    widths = (config.hidden_size, config.intermediate_size, config.head_dim, config.vocab_size)
-    return config.llama_shaped and all(width % BLOCK == 0 for width in widths)
 
 
 class NativeLlama:

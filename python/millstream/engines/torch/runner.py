@@ -10,7 +10,7 @@ from millstream.engines.torch.batch import Batch, Row, StepHandle
 from millstream.engines.torch.decoder import Decoder
 from millstream.engines.torch.load import load_decoder
 from millstream.engines.torch.models import ModelFile
-from millstream.engines.torch.offload import open_offload
+from millstream.engines.torch.offload import Offload, open_offload
 from millstream.engines.torch.plan import Plan
 from millstream.engines.torch.sampler import Sampler
 from millstream.types import SamplingParams
@@ -27,7 +27,14 @@ class ModelRunner:
     """
 
     def __init__(
-        self, decoder: Decoder, *, model_name: str, num_pages: int, page_size: int, max_batch: int
+        self,
+        decoder: Decoder,
+        *,
+        model_name: str,
+        num_pages: int,
+        page_size: int,
+        max_batch: int,
+        offload: Offload | None = None,
     ) -> None:
         self.model_name = model_name
         self.context_length = decoder.config.context_length
@@ -41,7 +48,7 @@ class ModelRunner:
         """Whether reading ``ids()`` one step late gains anything on this device."""
         self._decoder = decoder
         self._sampler = Sampler(max_batch, decoder.config.vocab_size, decoder.device)
-        self._offload = open_offload(max_batch, decoder.device)
+        self._offload = offload or open_offload(max_batch, decoder.device)
         self._last = torch.zeros(max_batch, dtype=torch.int64, device=decoder.device)
         self._known_pages = [0] * max_batch
 

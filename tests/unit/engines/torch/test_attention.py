@@ -16,6 +16,7 @@ from millstream.engines.torch.decoder import PagedAttention
 from millstream.engines.torch.model_config import ModelConfig
 from millstream.engines.torch.native import NativePagedAttention
 from millstream.engines.torch.plan import Plan
+from millstream.engines.torch.varlen import VarlenDecode, answers_rightly
 from tests.reference.attention import PlainAttention
 
 _PAGES, _SLOTS = 40, 4
@@ -151,3 +152,59 @@ def test_shapes_that_the_kernels_do_not_know_are_refused(changes: dict[str, int]
 
 
 _FIELDS = ModelConfig.__dataclass_fields__
+
+
+def _plain_varlen(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    *,
+    seqused_k: torch.Tensor,
+    block_table: torch.Tensor,
+    **_: object,
+) -> torch.Tensor:
+    """What ``varlen_attn`` promises, by its documentation."""
+    group = query.shape[1] // keys.shape[2]
+    answers = []
+    for row, length in enumerate(seqused_k.tolist()):
+        pages = block_table[row].long()
+        key, value = (
+            pool[pages].flatten(0, 1)[:length].repeat_interleave(group, dim=1)
+            for pool in (keys, values)
+        )
+        scores = torch.einsum("hd,thd->ht", query[row], key) * query.shape[-1] ** -0.5
+        answers.append(torch.einsum("ht,thd->hd", scores.softmax(-1), value))
+    return torch.stack(answers)
+
+
+def test_decode_over_the_block_table_equals_the_gather(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The kernel itself needs CUDA; here its documented meaning stands in for it.
+    gathered, direct = _torch(_CONFIG, torch.float32), _torch(_CONFIG, torch.float32)
+    monkeypatch.setattr(direct, "_varlen", VarlenDecode(_plain_varlen))
+    generator = torch.Generator().manual_seed(4)
+    for attention in (gathered, direct):
+        for slot in range(_SLOTS):
+            attention.extend_pages(slot, [slot + 20, slot, slot + 10, slot + 30])
+    for rows in _STEPS:
+        tokens = sum(count for _, _, count in rows)
+        shapes = [(tokens, 6, 64), (tokens, 2, 64), (tokens, 2, 64)]
+        parts = [torch.randn(shape, generator=generator) for shape in shapes]
+        answers = []
+        for attention in (gathered, direct):
+            attention.begin(_plan(rows))
+            answers.append(attention.attend(0, *parts))
+        assert torch.allclose(answers[0], answers[1], atol=2e-6)
+
+
+@pytest.mark.parametrize(("change", "right"), [(0.0, True), (0.5, False)])
+def test_a_kernel_that_answers_wrongly_is_not_used(change: float, right: bool) -> None:
+    pool = torch.zeros(4, 32, 2, 64)
+    decode = VarlenDecode(lambda *parts, **rest: _plain_varlen(*parts, **rest) + change)
+    assert answers_rightly(decode, pool, 6) is right
+
+
+def test_a_kernel_that_refuses_is_not_used() -> None:
+    def refuse(*_: object, **__: object) -> torch.Tensor:
+        raise RuntimeError("page size must be a multiple of 256")
+
+    assert not answers_rightly(VarlenDecode(refuse), torch.zeros(4, 32, 2, 64), 6)
