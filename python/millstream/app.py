@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from time import monotonic_ns, time_ns
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from millstream._core import RingConsumer
 from millstream.admission import Limits, MemoryLimiter, RequestRate, TokenWindow, sole_worker
 from millstream.api import chat, completions, errors, health, models
 from millstream.api.services import ServedModel, Services
@@ -99,11 +99,6 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
 
 
 def _engine(name: str, settings: TorchEngineSettings, wakeups: Wakeups) -> Engine:
-    def hub(
-        ring: RingConsumer, on_ended: Callable[[int], None], on_failed: Callable[[OSError], None]
-    ) -> Hub:
-        return Hub(ring, wakeups, on_ended=on_ended, on_failed=on_failed)
-
     options = EngineOptions(
         model=settings.model,
         dtype="bfloat16" if settings.dtype == "auto" else settings.dtype,
@@ -112,7 +107,7 @@ def _engine(name: str, settings: TorchEngineSettings, wakeups: Wakeups) -> Engin
         max_batch=settings.max_batch,
         kv_tokens=settings.kv_tokens,
     )
-    return TorchEngine(name, options, hub=hub)
+    return TorchEngine(name, options, hub=partial(Hub, wakeups))
 
 
 def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, ServedModel]:
