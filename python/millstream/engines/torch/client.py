@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +22,7 @@ from millstream.engines.torch.protocol import Abort, Submit, Welcome
 from millstream.engines.torch.runtime import RuntimeDirectory, runtime_directory
 from millstream.engines.torch.supervisor import Supervisor
 from millstream.errors import EngineUnavailable
+from millstream.telemetry.logging import get_logger
 
 if TYPE_CHECKING:
     from millstream._core import Log
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from millstream.engines.torch.tokenizer import Tokenizer
     from millstream.types import SamplingParams
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class _Up(NamedTuple):
@@ -205,5 +205,5 @@ class TorchEngine:
     def _tell(on_ended: EndCallback, end: EngineEnd) -> None:
         try:
             on_ended(end)
-        except Exception:
-            _log.exception("a stream could not be told that its engine part has %s", end)
+        except Exception as error:
+            _log.error("stream_not_told", error=error, end=end)
