@@ -18,9 +18,8 @@ from millstream.errors import (
     RequestError,
     UnknownModel,
 )
-from millstream.streams.failure import Failure
 from millstream.telemetry.logging import get_logger
-from millstream.types import Outcome
+from millstream.types import Failure, Outcome
 
 _log = get_logger(__name__)
 

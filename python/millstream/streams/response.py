@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from millstream.streams.delivery import Delivery
-from millstream.streams.failure import Failure
 from millstream.streams.formats import EVENT_STREAM
+from millstream.types import Failure
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

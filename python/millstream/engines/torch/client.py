@@ -7,8 +7,6 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from millstream.engines.base import (
     EndCallback,
     EngineEnd,
@@ -160,13 +158,7 @@ class TorchEngine:
 
     async def stats(self, timeout_seconds: float = 1.0) -> EngineStats | None:
         """The scheduler at this moment, or None if the engine does not answer in time."""
-        up = self._up
-        answer = await up.link.stats(timeout_seconds) if up else None
-        if up is None or answer is None:
-            return None
-        fields = msgspec.structs.asdict(answer)
-        del fields["token"]
-        return EngineStats(pid=up.welcome.pid, **fields)
+        return await self._up.link.stats(timeout_seconds) if self._up else None
 
     def _connected(self, link: Link, welcome: Welcome) -> None:
         self.model_info = ModelInfo(
