@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -27,8 +26,11 @@ from millstream.streams.orchestrator import Orchestrator
 from millstream.streams.registry import StreamRegistry
 from millstream.streams.response import DIRECT_SEND
 from millstream.streams.timers import StreamTimers, Sweeper
+from millstream.telemetry.diagnostics import usable_processors
 from millstream.telemetry.metrics import Metrics
 from millstream.telemetry.shared_files import metrics_directory
+
+_LEASE_MARGIN_SECONDS = 300.0
 
 
 class App(FastAPI):
@@ -89,12 +91,10 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         models=_models(settings, engines),
         engines=engines,
         orchestrator=_orchestrator(settings, registry, drain, metrics),
-        registry=registry,
         deliveries=deliveries,
         drain=drain,
         metrics=metrics,
         clock=monotonic_ns,
-        wall_clock=time_ns,
     )
 
 
@@ -103,7 +103,7 @@ def _engine(name: str, settings: TorchEngineSettings, wakeups: Wakeups) -> Engin
         model=settings.model,
         dtype="bfloat16" if settings.dtype == "auto" else settings.dtype,
         device=settings.device,
-        threads=settings.threads or os.cpu_count() or 1,
+        threads=settings.threads or usable_processors(),
         max_batch=settings.max_batch,
         kv_tokens=settings.kv_tokens,
     )
@@ -124,7 +124,14 @@ def _limited(settings: Settings) -> list[LimitSettings]:
 
 def _limiter(settings: Settings) -> MemoryLimiter:
     models = {name: _limits(model.limits) for name, model in settings.models.items()}
-    return MemoryLimiter(_limits(settings.limits), models, clock=monotonic_ns)
+    longest = max(model.timeouts.total_seconds for model in settings.models.values())
+    return MemoryLimiter(
+        _limits(settings.limits),
+        models,
+        clock=monotonic_ns,
+        # No stream outlives its deadline by more than a sweep, so that no owner need renew.
+        lease_ttl_ns=int((longest + _LEASE_MARGIN_SECONDS) * 1e9),
+    )
 
 
 def _limits(settings: LimitSettings) -> Limits:

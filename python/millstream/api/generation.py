@@ -53,7 +53,7 @@ async def answer(
     prompt = await _tokenise(served, encode, prompt_characters)
     opened = services.orchestrator.open(_generation(served, body, prompt, dialect))
     if isinstance(opened, Refusal):
-        services.metrics.refusal(opened.scope, opened.dimension)
+        services.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
     try:
         if framing is None:
