@@ -25,7 +25,8 @@ from millstream.streams.metrics import StreamMetrics
 from millstream.streams.orchestrator import Orchestrator
 from millstream.streams.registry import StreamRegistry
 from millstream.streams.response import DIRECT_SEND
-from millstream.streams.timers import StreamTimers, Sweeper
+from millstream.streams.sweeper import Sweeper
+from millstream.streams.timers import StreamTimers
 from millstream.telemetry.diagnostics import usable_processors
 from millstream.telemetry.metrics import Metrics
 from millstream.telemetry.shared_files import metrics_directory
@@ -82,7 +83,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     for engine in engines.values():
         stack.push_async_callback(engine.close)
         await engine.start()
-    sweeper = Sweeper([StreamTimers(registry), deliveries, drain], clock=monotonic_ns)
+    sweeper = Sweeper([StreamTimers(registry), deliveries, drain])
     stack.callback(sweeper.close)
     sweeper.start()
     drain.install()
