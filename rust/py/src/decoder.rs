@@ -35,6 +35,7 @@ struct Frame {
     norm_eps: f32,
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn decoder_error(error: DecoderError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
