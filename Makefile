@@ -75,7 +75,7 @@ build: $(STAMPS)/base ## Build the wheel into dist/
 
 clean: ## Remove what was built, keep the virtual environment
 	rm -rf target dist build $(CORE) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	find python tests benches -name __pycache__ -type d -prune -exec rm -rf {} +
+	find python tests benches examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 clean-all: clean ## Remove the virtual environment too
 	rm -rf $(VENV)

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from benches.limiter_peers import KEY_FILLERS, PEERS, SUBJECTS, Decide
-from benches.table import RESULTS, Table
+from benches.resident import resident_bytes
+from benches.table import Table
 
 ROUNDS = 9
 ROUND_SECONDS = 0.06
@@ -124,13 +125,6 @@ def decisions() -> Table:
     return table
 
 
-def resident_bytes() -> int:
-    """Memory of this process that is in use."""
-    with open("/proc/self/status") as status:
-        line = next(line for line in status if line.startswith("VmRSS"))
-    return int(line.split()[1]) * 1024
-
-
 def fill(name: str, keys: int) -> None:
     """In a process of its own: prints the memory after minus the memory before."""
     before = resident_bytes()
@@ -170,10 +164,7 @@ def main() -> None:
     if len(sys.argv) > 1:
         fill(sys.argv[1], KEYS)
         return
-    text = decisions().render(PACKAGES) + "\n" + memory().render(PACKAGES)
-    print(text, end="")
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "limiter.md").write_text(text)
+    decisions().write(PACKAGES, below=[memory()])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The log: append, wake and take, beside its twin and a queue of the standard library.
 
-``python -m benches.bench_log`` prints the tables and keeps them in ``benches/results/log.md``;
+``python -m benches.bench_log`` prints the table and keeps it in ``benches/results/log.md``;
 ``pytest benches/bench_log.py --benchmark-enable`` runs the same cases under pytest-benchmark.
 """
 
@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import statistics
-import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-import psutil
 import pytest
 
+from benches.resident import resident_bytes
 from benches.table import Table
+from benches.turns import COLUMNS, add_rows, measure
 from millstream import _core
 from millstream.streams.hub import Wakeups
 from millstream.types import Kind
@@ -169,52 +168,14 @@ def test_hand_over(benchmark: Any, name: str) -> None:
     benchmark(HAND_OVER_CASES[name])
 
 
-class Cost(NamedTuple):
-    """Microseconds a record."""
-
-    median: float
-    p99: float
-    cpu: float
-
-
-def measure(
-    cases: dict[str, Callable[[], Any]], rounds: int, calls: int, records: int
-) -> dict[str, Cost]:
-    """Costs by case; the cases take turns, so that a busy machine is busy for all of them."""
-    walls: dict[str, list[float]] = {name: [] for name in cases}
-    cpus = dict.fromkeys(cases, 0.0)
-    for _ in range(rounds):
-        for name, case in cases.items():
-            case()
-            cpu, wall = time.process_time_ns(), time.perf_counter_ns()
-            for _ in range(calls):
-                case()
-            wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
-            walls[name].append(wall / (1000 * calls * records))
-            cpus[name] += cpu / (1000 * calls * records * rounds)
-    return {
-        name: Cost(statistics.median(costs), statistics.quantiles(costs, n=100)[-1], cpus[name])
-        for name, costs in walls.items()
-    }
-
-
-def add_rows(table: Table, subject: str, costs: dict[str, Cost]) -> None:
-    base = next(iter(costs.values()))
-    for name, cost in costs.items():
-        ratio = f"{cost.cpu / base.cpu:.1f}"
-        figures = (f"{cost.median:.3f}", f"{cost.p99:.3f}", f"{cost.cpu:.3f}")
-        table.row(f"{subject}: {name}", *figures, ratio)
-
-
 def memory() -> list[str]:
     """What streams cost at rest, by the log's own count and by the process's resident set."""
     encoder, notifier = _core.Encoder(**OPTIONS), _core.Notifier()
-    process = psutil.Process()
-    before = process.memory_info().rss
+    before = resident_bytes()
     logs = [_core.Log() for _ in range(STREAMS)]
     readers = [_core.Reader(log, encoder) for log in logs]
     parked = sum(reader.park(None, notifier) for reader in readers)
-    idle = (process.memory_info().rss - before) // STREAMS
+    idle = (resident_bytes() - before) // STREAMS
     empty = logs[0].memory_bytes
     for number in range(1000):
         logs[0].append(Kind.TOKEN, "abcd", token_count=1, time_ns=number)
@@ -227,13 +188,10 @@ def memory() -> list[str]:
 
 def main() -> None:
     """Prints the table and keeps it."""
-    table = Table(
-        "log",
-        "Stream log",
-        ["case", "median µs/record", "p99", "CPU µs/record", "CPU ratio"],
-    )
-    add_rows(table, f"{BATCH} appends, one take", measure(CASES, ROUNDS, PER_ROUND, BATCH))
-    hand_over = measure(HAND_OVER_CASES, ROUNDS // 10, 1, HAND_OVERS)
+    table = Table("log", "Stream log, a record", COLUMNS)
+    appends = measure(CASES, rounds=ROUNDS, calls=PER_ROUND, events=BATCH)
+    add_rows(table, f"{BATCH} appends, one take", appends)
+    hand_over = measure(HAND_OVER_CASES, rounds=ROUNDS // 10, calls=1, events=HAND_OVERS)
     add_rows(table, "append, wake, take, one at a time", hand_over)
     table.note("Chat chunks without ids. Ratios are to the first row of a group.")
     table.note("One at a time: both tasks on one asyncio loop, the producer sleeps until taken.")

@@ -1,6 +1,6 @@
 """SSE: 16-record batches encoded and parsed, beside what else writes and reads such frames.
 
-``python -m benches.bench_sse`` prints the tables and keeps them in ``benches/results/sse.md``;
+``python -m benches.bench_sse`` prints the table and keeps it in ``benches/results/sse.md``;
 ``pytest benches/bench_sse.py --benchmark-enable`` runs the same cases under pytest-benchmark.
 Each encoder starts from records and makes the chat chunks that its interface asks for.
 """
@@ -9,15 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import platform
-import statistics
-import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -31,6 +24,8 @@ from openai.types.chat import ChatCompletionChunk
 from pydantic.fields import FieldInfo
 from sse_starlette.event import ServerSentEvent as StarletteEvent
 
+from benches.table import Table
+from benches.turns import COLUMNS, add_rows, measure
 from millstream import _core
 from tests.reference import sse as twin
 
@@ -38,7 +33,6 @@ BATCH = 16
 ROUNDS = 400
 PER_ROUND = 10
 ROUTE_EVENTS = 1600
-RESULTS = Path(__file__).parent / "results" / "sse.md"
 CHUNK_ID, MODEL, CREATED = "chatcmpl-0123456789abcdef01234567", "smollm2-135m-instruct", 1796040000
 TEXTS = ["The", " quick", " brown", ' "fox', '"', " jumps", ".\n", " Über", " 漢", " token"]
 RECORDS = [
@@ -221,85 +215,22 @@ def test_route(benchmark: Any, name: str) -> None:
     assert benchmark(ROUTES[name]) > ROUTE_EVENTS * 100
 
 
-class Cost(NamedTuple):
-    """Microseconds an event."""
-
-    median: float
-    p99: float
-    cpu: float
-
-
-def measure(
-    cases: Mapping[str, Callable[[], object]], rounds: int, calls: int, events: int
-) -> dict[str, Cost]:
-    """Costs by case; the cases take turns, so that a busy machine is busy for all of them."""
-    walls: dict[str, list[float]] = {name: [] for name in cases}
-    cpus = dict.fromkeys(cases, 0.0)
-    for turn in range(rounds + 1):
-        for name, case in cases.items():
-            case()  # warms the caches that the case before has filled with its own
-            wall, cpu = time.perf_counter_ns(), time.process_time_ns()
-            for _ in range(calls):
-                case()
-            cpu, wall = time.process_time_ns() - cpu, time.perf_counter_ns() - wall
-            if turn:  # the first turn warms up
-                walls[name].append(wall / (1000 * calls * events))
-                cpus[name] += cpu / (1000 * calls * events * rounds)
-    return {
-        name: Cost(statistics.median(costs), statistics.quantiles(costs, n=100)[-1], cpus[name])
-        for name, costs in walls.items()
-    }
-
-
-def table(title: str, costs: dict[str, Cost]) -> list[str]:
-    base = next(iter(costs.values()))
-    return [
-        f"| {title} | median µs/event | p99 | CPU | median ratio | CPU ratio |",
-        "|---|---|---|---|---|---|",
-        *(
-            f"| {name} | {cost.median:.3f} | {cost.p99:.3f} | {cost.cpu:.3f} "
-            f"| {cost.median / base.median:.1f} | {cost.cpu / base.cpu:.1f} |"
-            for name, cost in costs.items()
-        ),
-        "",
-    ]
-
-
-def setting() -> list[str]:
-    packages = ("fastapi", "pydantic", "sse-starlette", "openai", "httpx2")
-    versions = ", ".join(f"{name} {version(name)}" for name in packages)
-    length = sum(len(record.text) for record in RECORDS) / BATCH
-    return [
-        f"`python -m benches.bench_sse` · CPython {platform.python_version()}, {versions} · "
-        f"{os.cpu_count()} CPUs, {platform.platform()}",
-        "",
-        f"Batches of {BATCH} chat tokens of {length:.1f} characters on average, {ROUNDS} rounds in "
-        f"turns. Routes: {ROUTE_EVENTS} events in process, `send` does nothing, FastAPI's endpoint "
-        "yields pydantic models, loop of asyncio. Ratios are to the first row; CPU is the truer "
-        "figure on a busy machine.",
-    ]
-
-
-def report() -> str:
-    """The tables as Markdown."""
-    lines = [
-        "# SSE encoder and parser",
-        "",
-        *setting(),
-        "",
-        *table("encoder", measure(ENCODERS, ROUNDS, PER_ROUND, BATCH)),
-        *table("route", measure(ROUTES, ROUNDS // 20, 1, ROUTE_EVENTS)),
-        *table("parser", measure(PARSERS, ROUNDS // 4, PER_ROUND, BATCH)),
-    ]
-    return "\n".join(lines)
-
-
 def main() -> None:
-    """Prints the tables and keeps them."""
-    text = report()
-    sys.stdout.write(text + "\n")
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(text)
+    """Print the table and keep it."""
+    table = Table("sse", f"SSE encoder and parser, an event of batches of {BATCH}", COLUMNS)
+    add_rows(table, "encoder", measure(ENCODERS, rounds=ROUNDS, calls=PER_ROUND, events=BATCH))
+    add_rows(table, "route", measure(ROUTES, rounds=ROUNDS // 20, calls=1, events=ROUTE_EVENTS))
+    add_rows(table, "parser", measure(PARSERS, rounds=ROUNDS // 4, calls=PER_ROUND, events=BATCH))
+    length = sum(len(record.text) for record in RECORDS) / BATCH
+    table.note(
+        f"Chat tokens of {length:.1f} characters on average, {ROUNDS} rounds in turns. Ratios are "
+        "to the first row of a group; CPU is the truer figure on a busy machine."
+    )
+    table.note(
+        f"Routes: {ROUTE_EVENTS} events in process, `send` does nothing, FastAPI's endpoint yields "
+        "pydantic models, loop of asyncio."
+    )
+    table.write(("fastapi", "pydantic", "sse-starlette", "openai", "httpx2"))
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ class PacedEngine:
         memory, wake = os.dup(ring.memory_fd()), os.dup(ring.notify_fd())
         self._producer = RingProducer(memory, wake)
         self._callbacks: dict[int, object] = {}
-        self._hub = Hub(ring, wakeups, on_ended=self._ended, on_failed=_fail)
+        self._hub = Hub(wakeups, ring, self._ended, _fail)
         self._pace = Pace(self._step, self._finish)
 
     def submit(

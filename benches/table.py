@@ -1,4 +1,4 @@
-"""The one table that a benchmark prints and keeps."""
+"""The tables that benchmarks print and keep."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class Table:
         ]
         return "\n".join(lines) + "\n"
 
-    def write(self, packages: Sequence[str] = ()) -> None:
-        """Print the text and keep it in ``results/``."""
-        text = self.render(packages)
+    def write(self, packages: Sequence[str] = (), *, below: Sequence[Table] = ()) -> None:
+        """Print the text, and that of the tables ``below``, and keep it in ``results/``."""
+        text = "\n".join(table.render(packages) for table in (self, *below))
         sys.stdout.write(text)
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{self._subject}.md").write_text(text)

@@ -1,15 +1,34 @@
 """Millstream serves language-model token streams.
 
 The command line is `millstream`, the ASGI app `millstream.asgi:app`; what is named here is the
-library for other applications.
+library for other applications. A name is loaded when it is first used, so that importing this
+package costs nothing of what is not needed.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
-from millstream.errors import ConfigError, MillstreamError
-from millstream.types import Kind, Outcome, SamplingParams, Usage
+if TYPE_CHECKING:
+    from millstream._core import Encoder, Log, Reader, SseEvent, SseEventTooLarge, SseParser
+    from millstream.admission import (
+        Lease,
+        Limits,
+        MemoryLimiter,
+        Refusal,
+        RequestRate,
+        TokenWindow,
+    )
+    from millstream.errors import ConfigError, CostExceedsLimit, MillstreamError
+    from millstream.middleware.request_id import RequestIdMiddleware
+    from millstream.streams.deliveries import Deliveries
+    from millstream.streams.hub import Wakeups
+    from millstream.streams.response import StreamResponse
+    from millstream.streams.source import StreamSource
+    from millstream.streams.sweeper import Sweeper
+    from millstream.types import Failure, Kind, Outcome, SamplingParams, Usage
 
 try:
     __version__ = version("millstream")
@@ -18,10 +37,52 @@ except PackageNotFoundError:  # the source tree is on the path, nothing is insta
 
 __all__ = [
     "ConfigError",
+    "CostExceedsLimit",
+    "Deliveries",
+    "Encoder",
+    "Failure",
     "Kind",
+    "Lease",
+    "Limits",
+    "Log",
+    "MemoryLimiter",
     "MillstreamError",
     "Outcome",
+    "Reader",
+    "Refusal",
+    "RequestIdMiddleware",
+    "RequestRate",
     "SamplingParams",
+    "SseEvent",
+    "SseEventTooLarge",
+    "SseParser",
+    "StreamResponse",
+    "StreamSource",
+    "Sweeper",
+    "TokenWindow",
     "Usage",
+    "Wakeups",
     "__version__",
 ]
+
+_HOMES = {
+    "_core": ("Encoder", "Log", "Reader", "SseEvent", "SseEventTooLarge", "SseParser"),
+    "admission": ("Lease", "Limits", "MemoryLimiter", "Refusal", "RequestRate", "TokenWindow"),
+    "errors": ("ConfigError", "CostExceedsLimit", "MillstreamError"),
+    "middleware.request_id": ("RequestIdMiddleware",),
+    "streams.deliveries": ("Deliveries",),
+    "streams.hub": ("Wakeups",),
+    "streams.response": ("StreamResponse",),
+    "streams.source": ("StreamSource",),
+    "streams.sweeper": ("Sweeper",),
+    "types": ("Failure", "Kind", "Outcome", "SamplingParams", "Usage"),
+}
+_HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
+
+# Type checkers take such a function for leave to import any name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_HOME_OF[name]), name)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from time import monotonic_ns, time_ns
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from millstream._core import RingConsumer
 from millstream.admission import Limits, MemoryLimiter, RequestRate, TokenWindow, sole_worker
 from millstream.api import chat, completions, errors, health, models
 from millstream.api.services import ServedModel, Services
@@ -26,9 +25,13 @@ from millstream.streams.metrics import StreamMetrics
 from millstream.streams.orchestrator import Orchestrator
 from millstream.streams.registry import StreamRegistry
 from millstream.streams.response import DIRECT_SEND
-from millstream.streams.timers import StreamTimers, Sweeper
+from millstream.streams.sweeper import Sweeper
+from millstream.streams.timers import StreamTimers
+from millstream.telemetry.diagnostics import usable_processors
 from millstream.telemetry.metrics import Metrics
 from millstream.telemetry.shared_files import metrics_directory
+
+_LEASE_MARGIN_SECONDS = 300.0
 
 
 class App(FastAPI):
@@ -80,7 +83,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     for engine in engines.values():
         stack.push_async_callback(engine.close)
         await engine.start()
-    sweeper = Sweeper([StreamTimers(registry), deliveries, drain], clock=monotonic_ns)
+    sweeper = Sweeper([StreamTimers(registry), deliveries, drain])
     stack.callback(sweeper.close)
     sweeper.start()
     drain.install()
@@ -89,30 +92,23 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         models=_models(settings, engines),
         engines=engines,
         orchestrator=_orchestrator(settings, registry, drain, metrics),
-        registry=registry,
         deliveries=deliveries,
         drain=drain,
         metrics=metrics,
         clock=monotonic_ns,
-        wall_clock=time_ns,
     )
 
 
 def _engine(name: str, settings: TorchEngineSettings, wakeups: Wakeups) -> Engine:
-    def hub(
-        ring: RingConsumer, on_ended: Callable[[int], None], on_failed: Callable[[OSError], None]
-    ) -> Hub:
-        return Hub(ring, wakeups, on_ended=on_ended, on_failed=on_failed)
-
     options = EngineOptions(
         model=settings.model,
         dtype="bfloat16" if settings.dtype == "auto" else settings.dtype,
         device=settings.device,
-        threads=settings.threads or os.cpu_count() or 1,
+        threads=settings.threads or usable_processors(),
         max_batch=settings.max_batch,
         kv_tokens=settings.kv_tokens,
     )
-    return TorchEngine(name, options, hub=hub)
+    return TorchEngine(name, options, hub=partial(Hub, wakeups))
 
 
 def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, ServedModel]:
@@ -129,7 +125,14 @@ def _limited(settings: Settings) -> list[LimitSettings]:
 
 def _limiter(settings: Settings) -> MemoryLimiter:
     models = {name: _limits(model.limits) for name, model in settings.models.items()}
-    return MemoryLimiter(_limits(settings.limits), models, clock=monotonic_ns)
+    longest = max(model.timeouts.total_seconds for model in settings.models.values())
+    return MemoryLimiter(
+        _limits(settings.limits),
+        models,
+        clock=monotonic_ns,
+        # No stream outlives its deadline by more than a sweep, so that no owner need renew.
+        lease_ttl_ns=int((longest + _LEASE_MARGIN_SECONDS) * 1e9),
+    )
 
 
 def _limits(settings: LimitSettings) -> Limits:

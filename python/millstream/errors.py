@@ -8,11 +8,11 @@ MillstreamError
 │   ├── ContextLengthExceeded
 │   ├── CostExceedsLimit     a limit that this request could never pass
 │   └── UnknownModel
-└── EngineError
-    ├── EngineUnavailable    no engine can take requests at the moment
-    └── EngineLost           the engine ended while it worked on a stream
+└── EngineError              the engine failed, the request was right
+    └── EngineUnavailable    no engine can take requests at the moment
 
-A refusal by a limit is a value (`millstream.admission`), not a failure.
+A refusal by a limit is a value (`millstream.admission`), not a failure, and so is the loss of an
+engine that works on a stream: it is the stream's outcome.
 """
 
 from __future__ import annotations
@@ -81,9 +81,3 @@ class EngineUnavailable(EngineError):
     """No engine can take requests at the moment."""
 
     code = "engine_unavailable"
-
-
-class EngineLost(EngineError):
-    """The engine ended while it worked on a stream."""
-
-    code = "engine_lost"

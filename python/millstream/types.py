@@ -1,4 +1,4 @@
-"""The values that cross module borders: outcomes, record kinds, sampling parameters, usage."""
+"""The values that cross module borders: outcomes, kinds, parameters, usage, failures."""
 
 from __future__ import annotations
 
@@ -60,3 +60,35 @@ class Usage(msgspec.Struct, frozen=True):
 
     prompt_tokens: int
     completion_tokens: int
+
+    def to_dict(self) -> dict[str, int]:
+        """OpenAI's usage object."""
+        total = self.prompt_tokens + self.completion_tokens
+        return {**msgspec.structs.asdict(self), "total_tokens": total}
+
+    def to_json(self) -> str:
+        """The compact JSON text of a usage record."""
+        return msgspec.json.encode(self.to_dict()).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Usage:
+        """The cost that a usage record carries; raises `msgspec.DecodeError` on other text."""
+        return msgspec.json.decode(text, type=cls)
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """OpenAI's error object; ``code`` is stable and machine-readable."""
+
+    message: str
+    type: str
+    code: str
+    param: str | None = None
+
+    def to_json(self) -> str:
+        """The compact JSON text of an error record."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Failure:
+        """The failure that an error record carries; raises `msgspec.DecodeError` on other text."""
+        return msgspec.json.decode(text, type=cls)

@@ -57,4 +57,4 @@ def test_concurrent_requests_never_exceed_the_slot(idle: Server) -> None:
         )
     assert set(statuses) <= {200, 429}
     assert 200 in statuses
-    assert idle.metric("millstream_limiter_refusals_total", dimension="concurrency") > 0
+    assert idle.metric("millstream_limiter_refusals_total", scope="model") > 0

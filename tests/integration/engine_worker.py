@@ -10,34 +10,20 @@ import asyncio
 import sys
 from pathlib import Path
 
-from millstream.engines.base import EngineEnd
-from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
 from millstream.engines.torch.runtime import RuntimeDirectory
-from millstream.types import SamplingParams
-from tests.reference.hub import BookHub, RecordBook
+from tests.integration.submitted import Submitted, torch_engine
 from tests.reference.waiting import until
 
 
-def ignore(end: EngineEnd) -> None:
-    """Nobody is left to be told."""
-
-
 async def work(directory: Path, options: str, count: int) -> None:
-    engine = TorchEngine(
-        "local",
-        EngineOptions.from_json(options),
-        hub=BookHub,
-        directory=RuntimeDirectory(directory),
-        idle_exit_seconds=120,
-    )
+    engine = torch_engine(RuntimeDirectory(directory), EngineOptions.from_json(options))
     await engine.start()
     await engine.wait_ready()
-    books = [RecordBook() for _ in range(count)]
-    for request, book in enumerate(books):
-        params = SamplingParams(max_tokens=900, ignore_eos=True)
-        engine.submit(request, [100 + request, 200], params, book.as_log(), ignore)
-    await until(lambda: all(books))
+    endless = [
+        Submitted(engine, request, [100 + request, 200], max_tokens=900) for request in range(count)
+    ]
+    await until(lambda: all(one.records for one in endless))
     print("working", flush=True)
     await asyncio.Event().wait()
 

@@ -8,21 +8,19 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from millstream._core import Encoder, Log, Reader, RingConsumer
+from millstream._core import Encoder, Reader
 from millstream.engines.base import EngineEnd, EngineStats
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
 from millstream.engines.torch.runtime import RuntimeDirectory, holding
 from millstream.errors import EngineUnavailable
-from millstream.streams.hub import Hub, Wakeups
-from millstream.types import SamplingParams
-from tests.reference.hub import BookHub, RecordBook
-from tests.reference.records import Answer
+from millstream.streams.hub import Wakeups
+from tests.integration.submitted import Submitted, torch_engine
 from tests.reference.waiting import until
 
 # One thread: a machine that runs a test suite has other things to do.
@@ -40,17 +38,6 @@ OPTIONS = EngineOptions(
 
 def temporary_directory() -> RuntimeDirectory:
     return RuntimeDirectory(Path(tempfile.mkdtemp(prefix="millstream-")))
-
-
-def torch_engine(
-    directory: RuntimeDirectory,
-    options: EngineOptions = OPTIONS,
-    *,
-    idle_exit_seconds: float = 120,
-) -> TorchEngine:
-    return TorchEngine(
-        "local", options, hub=BookHub, directory=directory, idle_exit_seconds=idle_exit_seconds
-    )
 
 
 @pytest.fixture(scope="module")
@@ -80,33 +67,16 @@ async def ended(directory: RuntimeDirectory) -> None:
 
 @pytest.fixture
 async def engine(directory: RuntimeDirectory) -> AsyncIterator[TorchEngine]:
-    engine = torch_engine(directory)
+    engine = torch_engine(directory, OPTIONS)
     await engine.start()
     await engine.wait_ready()
     yield engine
     await engine.close()
 
 
-class Stream:
-    """One submitted request."""
-
-    def __init__(
-        self, engine: TorchEngine, request: int, prompt: list[int], **params: object
-    ) -> None:
-        params = {"temperature": 0.0, "ignore_eos": True, **params}
-        self.records = RecordBook()
-        self.end: asyncio.Future[EngineEnd] = asyncio.get_running_loop().create_future()
-        sampling = SamplingParams(**params)  # type: ignore[arg-type]
-        engine.submit(request, prompt, sampling, self.records.as_log(), self.end.set_result)
-
-    async def started(self) -> None:
-        await until(lambda: bool(self.records))
-
-    async def answer(self) -> Answer:
-        assert await self.end is EngineEnd.ENDED
-        answer = Answer(self.records)
-        answer.check()
-        return answer
+async def started(request: Submitted) -> None:
+    """Return once the first record is there."""
+    await until(lambda: bool(request.records))
 
 
 async def stats_when(engine: TorchEngine, **expected: int) -> EngineStats:
@@ -126,55 +96,38 @@ def prompt(length: int, start: int = 1000) -> list[int]:
 async def test_a_chat_is_answered_truly(engine: TorchEngine) -> None:
     chat = [{"role": "user", "content": "What is the capital of France?"}]
     asked = engine.tokenizer.encode_chat(chat)
-    answer = await Stream(engine, 1, asked, max_tokens=40, ignore_eos=False).answer()
+    answer = await Submitted(engine, 1, asked, max_tokens=40, ignore_eos=False).answer()
     assert answer.texts == {0: "The capital of France is Paris."}
     assert answer.reasons == {0: "stop"}
     assert answer.usage["prompt_tokens"] == len(asked)
     assert answer.usage["completion_tokens"] == answer.tokens == 8
 
 
-async def test_an_answer_reaches_log_and_reader_through_the_hub(
-    directory: RuntimeDirectory,
-) -> None:
+async def test_a_reader_that_waits_gets_the_frames_of_an_answer(engine: TorchEngine) -> None:
     wakeups = Wakeups()
-
-    def hub(
-        ring: RingConsumer, on_ended: Callable[[int], None], on_failed: Callable[[OSError], None]
-    ) -> Hub:
-        return Hub(ring, wakeups, on_ended=on_ended, on_failed=on_failed)
-
-    engine = TorchEngine("local", OPTIONS, hub=hub, directory=directory, idle_exit_seconds=120)
-    await engine.start()
-    await engine.wait_ready()
-    log = Log()
-    encoder = Encoder(dialect="chat", chunk_id="c", model="m", created=1, include_usage=True)
-    reader = Reader(log, encoder)
-
-    def ended(end: EngineEnd) -> None:
-        assert end is EngineEnd.ENDED
-        log.close("completed", time_ns=1)
-
     chat = [{"role": "user", "content": "What is the capital of France?"}]
-    params = SamplingParams(max_tokens=40, temperature=0.0)
-    engine.submit(1, engine.tokenizer.encode_chat(chat), params, log, ended)
+    asked = engine.tokenizer.encode_chat(chat)
+    answer = Submitted(engine, 1, asked, max_tokens=40, ignore_eos=False)
+    encoder = Encoder(dialect="chat", chunk_id="c", model="m", created=1, include_usage=True)
+    reader = Reader(answer.log, encoder)
+    answer.end.add_done_callback(lambda _: answer.log.close("completed", time_ns=1))
     body = b""
     while not reader.finished:
         await wakeups.wait(reader)
         body += reader.take()
-    assert log.text() == "The capital of France is Paris."
-    assert log.finish_reason() == "stop"
-    assert log.token_count == 7  # the end token has no text and so no token record
-    assert '"completion_tokens":8' in (log.usage or "")
+    assert answer.log.text() == "The capital of France is Paris."
+    assert answer.log.finish_reason() == "stop"
+    assert answer.log.token_count == 7  # the end token has no text and so no token record
+    assert '"completion_tokens":8' in (answer.log.usage or "")
     assert body.count(b"data: ") == body.count(b'"content":') + 3  # finish, usage, [DONE]
     assert body.endswith(b"data: [DONE]\n\n")
-    await engine.close()
     wakeups.close()
 
 
 async def test_a_stop_string_ends_a_real_answer(engine: TorchEngine) -> None:
     chat = [{"role": "user", "content": "What is the capital of France?"}]
     asked = engine.tokenizer.encode_chat(chat)
-    answer = await Stream(engine, 1, asked, max_tokens=40, stop=(" Paris",)).answer()
+    answer = await Submitted(engine, 1, asked, max_tokens=40, stop=(" Paris",)).answer()
     assert (answer.texts[0], answer.reasons[0]) == ("The capital of France is", "stop")
 
 
@@ -183,14 +136,14 @@ async def test_greedy_output_is_the_same_alone_and_among_arrivals_and_aborts(
 ) -> None:
     prompts = [prompt(length, 500 * length) for length in (1, 9, 33, 64, 100, 150)]
     alone = [
-        (await Stream(engine, number, tokens, max_tokens=12).answer()).texts
+        (await Submitted(engine, number, tokens, max_tokens=12).answer()).texts
         for number, tokens in enumerate(prompts)
     ]
     mixed = []
     for number, tokens in enumerate(prompts):
-        mixed.append(Stream(engine, 10 + number, tokens, max_tokens=12))
-        Stream(engine, 20 + number, prompt(40, 77 * number), max_tokens=12)
-        await mixed[max(0, number - 2)].started()
+        mixed.append(Submitted(engine, 10 + number, tokens, max_tokens=12))
+        Submitted(engine, 20 + number, prompt(40, 77 * number), max_tokens=12)
+        await started(mixed[max(0, number - 2)])
         engine.abort(20 + number)
     assert [(await stream.answer()).texts for stream in mixed] == alone
 
@@ -200,9 +153,9 @@ async def test_choices_are_what_single_requests_with_the_next_seeds_are(
 ) -> None:
     sampling = {"max_tokens": 8, "temperature": 1.0}
     asked = prompt(70)
-    together = await Stream(engine, 1, asked, n=3, seed=40, **sampling).answer()
+    together = await Submitted(engine, 1, asked, n=3, seed=40, **sampling).answer()
     single = [
-        (await Stream(engine, 2 + n, asked, seed=40 + n, **sampling).answer()).texts[0]
+        (await Submitted(engine, 2 + n, asked, seed=40 + n, **sampling).answer()).texts[0]
         for n in range(3)
     ]
     assert list(together.texts.values()) == single
@@ -210,9 +163,9 @@ async def test_choices_are_what_single_requests_with_the_next_seeds_are(
 
 
 async def test_choices_share_the_pages_of_their_prompt(engine: TorchEngine) -> None:
-    stream = Stream(engine, 1, prompt(320, 9), n=4, max_tokens=200)
+    stream = Submitted(engine, 1, prompt(320, 9), n=4, max_tokens=200)
     await stats_when(engine, running=4)
-    await stream.started()
+    await started(stream)
     stats = await engine.stats()
     assert stats is not None
     assert 10 <= stats.pages_used <= 10 + 4 * 3
@@ -221,11 +174,11 @@ async def test_choices_share_the_pages_of_their_prompt(engine: TorchEngine) -> N
 
 
 async def test_a_prompt_beyond_the_cache_fails_alone(engine: TorchEngine) -> None:
-    good = Stream(engine, 1, prompt(5), max_tokens=5)
-    bad = await Stream(engine, 2, prompt(OPTIONS.kv_tokens), max_tokens=5).answer()
+    good = Submitted(engine, 1, prompt(5), max_tokens=5)
+    bad = await Submitted(engine, 2, prompt(OPTIONS.kv_tokens), max_tokens=5).answer()
     assert bad.error["code"] == "context_length_exceeded"
     assert bad.error["type"] == "invalid_request_error"
-    unknown = await Stream(engine, 3, [1 << 30], max_tokens=5).answer()
+    unknown = await Submitted(engine, 3, [1 << 30], max_tokens=5).answer()
     assert unknown.error["code"] == "invalid_value"
     assert (await good.answer()).tokens == 5
 
@@ -238,8 +191,8 @@ async def abort_and_count_steps(engine: TorchEngine, request: int, steps: int) -
 
 
 async def test_an_abort_in_decode_frees_everything_within_two_steps(engine: TorchEngine) -> None:
-    stream = Stream(engine, 1, prompt(50), n=2, max_tokens=500)
-    await stream.started()
+    stream = Submitted(engine, 1, prompt(50), n=2, max_tokens=500)
+    await started(stream)
     before = await stats_when(engine, running=2)
     assert await abort_and_count_steps(engine, 1, before.steps) <= 2
     seen = len(stream.records)
@@ -250,15 +203,15 @@ async def test_an_abort_in_decode_frees_everything_within_two_steps(engine: Torc
 
 async def test_an_abort_in_prefill_frees_everything_within_two_steps(engine: TorchEngine) -> None:
     # 1,920 tokens are 30 steps of 64.
-    stream = Stream(engine, 1, prompt(1920, 3), max_tokens=5)
+    stream = Submitted(engine, 1, prompt(1920, 3), max_tokens=5)
     before = await stats_when(engine, running=1)
     assert await abort_and_count_steps(engine, 1, before.steps) <= 2
     assert stream.records == []
 
 
 async def test_an_abort_of_a_waiting_request_leaves_the_running_ones(engine: TorchEngine) -> None:
-    Stream(engine, 1, prompt(40), n=OPTIONS.max_batch, max_tokens=200)
-    waiting = Stream(engine, 2, prompt(60, 5), max_tokens=5)
+    Submitted(engine, 1, prompt(40), n=OPTIONS.max_batch, max_tokens=200)
+    waiting = Submitted(engine, 2, prompt(60, 5), max_tokens=5)
     await stats_when(engine, running=OPTIONS.max_batch, waiting=1)
     engine.abort(2)
     before = await stats_when(engine, running=OPTIONS.max_batch, waiting=0)
@@ -282,7 +235,7 @@ async def test_a_killed_worker_frees_its_requests_and_not_the_others(
 ) -> None:
     before = await stats_when(engine, running=0)
     worker = await start_worker(directory, 3)
-    mine = Stream(engine, 1, prompt(5), max_tokens=8)
+    mine = Submitted(engine, 1, prompt(5), max_tokens=8)
     worker.kill()
     assert (await mine.answer()).tokens == 8
     await worker.wait()
@@ -294,11 +247,11 @@ async def test_a_killed_worker_frees_its_requests_and_not_the_others(
 async def test_a_second_worker_finds_the_running_engine(
     engine: TorchEngine, directory: RuntimeDirectory
 ) -> None:
-    other = torch_engine(directory)
+    other = torch_engine(directory, OPTIONS)
     await other.start()
     await other.wait_ready()
     assert other.pid == engine.pid
-    texts = [(await Stream(one, 1, prompt(9), max_tokens=6).answer()) for one in (engine, other)]
+    texts = [(await Submitted(one, 1, prompt(9), max_tokens=6).answer()) for one in (engine, other)]
     assert texts[0].texts == texts[1].texts
     await other.close()
 
@@ -317,23 +270,23 @@ async def test_an_engine_that_stands_still_answers_no_stats(engine: TorchEngine)
 async def test_a_lost_engine_ends_its_streams_and_comes_back(
     engine: TorchEngine, how: signal.Signals
 ) -> None:
-    streams = [Stream(engine, number, prompt(8, number), max_tokens=900) for number in range(3)]
-    await streams[0].started()
+    streams = [Submitted(engine, number, prompt(8, number), max_tokens=900) for number in range(3)]
+    await started(streams[0])
     former = engine.pid
     assert former is not None
     os.kill(former, how)
     assert [await stream.end for stream in streams] == [EngineEnd.LOST] * 3
     assert not engine.ready
     with pytest.raises(EngineUnavailable):
-        Stream(engine, 9, prompt(3), max_tokens=1)
+        Submitted(engine, 9, prompt(3), max_tokens=1)
     await engine.wait_ready()
     assert engine.pid != former
-    assert (await Stream(engine, 10, prompt(3), max_tokens=4).answer()).tokens == 4
+    assert (await Submitted(engine, 10, prompt(3), max_tokens=4).answer()).tokens == 4
 
 
 async def test_of_several_workers_one_starts_the_process_and_it_ends_after_the_last() -> None:
     directory = temporary_directory()
-    engines = [torch_engine(directory, idle_exit_seconds=0.5) for _ in range(3)]
+    engines = [torch_engine(directory, OPTIONS, idle_exit_seconds=0.5) for _ in range(3)]
     await asyncio.gather(*(engine.start() for engine in engines))
     await asyncio.gather(*(engine.wait_ready() for engine in engines))
     assert len({engine.pid for engine in engines}) == 1
@@ -360,7 +313,7 @@ async def test_a_model_that_cannot_be_loaded_is_said_with_the_end_of_the_log() -
     assert "the engine ended while it started" in engine.fault
     assert "Error" in engine.fault
     with pytest.raises(EngineUnavailable, match="the engine ended while it started"):
-        Stream(engine, 1, [1], max_tokens=1)
+        Submitted(engine, 1, [1], max_tokens=1)
     await engine.close()
     await ended(directory)
     shutil.rmtree(directory.path)

@@ -38,8 +38,7 @@ from millstream.engines.torch.scheduler import Scheduler
 from millstream.engines.torch.server import Server
 from millstream.errors import EngineUnavailable
 from millstream.types import SamplingParams
-from tests.reference.hub import BookHub, RecordBook
-from tests.reference.records import Answer
+from tests.integration.submitted import Submitted, torch_engine
 from tests.reference.runner import PagedRunner
 from tests.reference.waiting import until
 
@@ -97,13 +96,16 @@ class Stand:
         self.server.loaded.set_result((self.loop, welcome))
 
     async def engine(self) -> TorchEngine:
-        engine = TorchEngine(
-            "local", EngineOptions(model="twin"), hub=BookHub, directory=self.directory
-        )
+        engine = await self.started()
+        await engine.wait_ready()
+        return engine
+
+    async def started(self) -> TorchEngine:
+        """An engine that looks for this one."""
+        engine = torch_engine(self.directory, EngineOptions(model="twin"))
         engine.__dict__["tokenizer"] = None  # the twin has none
         self.engines.append(engine)
         await engine.start()
-        await engine.wait_ready()
         return engine
 
     async def settled(self, **expected: int) -> None:
@@ -132,26 +134,10 @@ async def stand() -> AsyncIterator[Stand]:
     shutil.rmtree(path)
 
 
-class Stream:
-    """One submitted request."""
-
-    def __init__(self, engine: TorchEngine, request: int, prompt: list[int], **params: int) -> None:
-        self.records = RecordBook()
-        self.end: asyncio.Future[EngineEnd] = asyncio.get_running_loop().create_future()
-        sampling = SamplingParams(seed=0, **params)  # type: ignore[arg-type]
-        engine.submit(request, prompt, sampling, self.records.as_log(), self.end.set_result)
-
-    async def answer(self) -> Answer:
-        assert await self.end is EngineEnd.ENDED
-        answer = Answer(self.records)
-        answer.check()
-        return answer
-
-
 async def test_a_request_is_answered_over_socket_and_ring(stand: Stand) -> None:
     stand.runner.let()
     engine = await stand.engine()
-    answer = await Stream(engine, 1, [1, 2, 3], max_tokens=5).answer()
+    answer = await Submitted(engine, 1, [1, 2, 3], max_tokens=5).answer()
     assert answer.usage == {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
     assert engine.model_info is not None
     assert engine.model_info.model == "twin"
@@ -160,18 +146,18 @@ async def test_a_request_is_answered_over_socket_and_ring(stand: Stand) -> None:
 async def test_two_workers_share_one_engine_and_do_not_see_each_other(stand: Stand) -> None:
     stand.runner.let()
     first, second = await stand.engine(), await stand.engine()
-    one = Stream(first, 1, [1, 2, 3], max_tokens=20)
-    two = Stream(second, 1, [4, 5, 6], max_tokens=20)
+    one = Submitted(first, 1, [1, 2, 3], max_tokens=20)
+    two = Submitted(second, 1, [4, 5, 6], max_tokens=20)
     texts = [(await stream.answer()).texts[0] for stream in (one, two)]
     assert texts[0] != texts[1]
-    assert (await Stream(second, 2, [1, 2, 3], max_tokens=20).answer()).texts[0] == texts[0]
+    assert (await Submitted(second, 2, [1, 2, 3], max_tokens=20).answer()).texts[0] == texts[0]
 
 
 async def test_a_worker_that_leaves_frees_its_pages_at_once(stand: Stand) -> None:
     first, second = await stand.engine(), await stand.engine()
     for request in range(6):
-        Stream(first, request, [1, 2, request], max_tokens=50)
-    kept = Stream(second, 1, [9], max_tokens=3)
+        Submitted(first, request, [1, 2, request], max_tokens=50)
+    kept = Submitted(second, 1, [9], max_tokens=3)
     stand.runner.let(2)
     await stand.settled(steps=2)
     await first.close()
@@ -188,7 +174,7 @@ async def test_an_abort_reaches_every_phase_and_silences_the_stream(
     # A prompt of 60 tokens takes four steps of 16; before the first step it waits.
     # sgl-project/sglang#36333, BerriAI/litellm#31499
     engine = await stand.engine()
-    stream = Stream(engine, 1, list(range(60)), max_tokens=30)
+    stream = Submitted(engine, 1, list(range(60)), max_tokens=30)
     stand.runner.let(steps) if steps else None
     await stand.settled(steps=steps)
     await until(lambda: len(stream.records) >= steps - 3)
@@ -208,22 +194,19 @@ async def test_mass_cancelled_requests_leave_nothing(stand: Stand) -> None:
     stand.runner.let()
     engine = await stand.engine()
     for request in range(1000):
-        Stream(engine, request, [request % 200, 1], max_tokens=30)
+        Submitted(engine, request, [request % 200, 1], max_tokens=30)
         engine.abort(request)
-    assert (await Stream(engine, 1000, [5], max_tokens=3).answer()).tokens == 3
+    assert (await Submitted(engine, 1000, [5], max_tokens=3).answer()).tokens == 3
     await stand.settled(running=0, waiting=0, pages_used=0)
 
 
 async def test_submit_before_the_model_is_loaded_is_refused() -> None:
     path = tempfile.mkdtemp(prefix="millstream-")
     stand = Stand(Path(path))
-    engine = TorchEngine("local", EngineOptions(model="t"), hub=BookHub, directory=stand.directory)
-    engine.__dict__["tokenizer"] = None
-    stand.engines.append(engine)
-    await engine.start()
+    engine = await stand.started()
     assert not engine.ready
     with pytest.raises(EngineUnavailable):
-        Stream(engine, 1, [1], max_tokens=1)
+        Submitted(engine, 1, [1], max_tokens=1)
     stand.loaded()
     await engine.wait_ready()
     await stand.close()
@@ -232,24 +215,24 @@ async def test_submit_before_the_model_is_loaded_is_refused() -> None:
 
 async def test_a_request_number_in_use_is_refused_here(stand: Stand) -> None:
     engine = await stand.engine()
-    Stream(engine, 1, [1], max_tokens=5)
+    Submitted(engine, 1, [1], max_tokens=5)
     with pytest.raises(ValueError, match="already open"):
-        Stream(engine, 1, [1], max_tokens=5)
+        Submitted(engine, 1, [1], max_tokens=5)
 
 
 async def test_a_prompt_that_cannot_be_encoded_leaves_nothing_open(stand: Stand) -> None:
     stand.runner.let()
     engine = await stand.engine()
     with pytest.raises(OverflowError):
-        Stream(engine, 1, [1 << 70], max_tokens=5)
-    assert (await Stream(engine, 1, [5], max_tokens=3).answer()).tokens == 3
+        Submitted(engine, 1, [1 << 70], max_tokens=5)
+    assert (await Submitted(engine, 1, [5], max_tokens=3).answer()).tokens == 3
 
 
 async def test_a_large_prompt_does_not_hold_up_the_event_loop(stand: Stand) -> None:
     # The engine does not read meanwhile: all of it must wait in memory, none of it in the loop.
     engine = await stand.engine()
     for request in range(40):
-        Stream(engine, request, [7] * 100_000, max_tokens=5)
+        Submitted(engine, request, [7] * 100_000, max_tokens=5)
     assert await engine.stats(timeout_seconds=30) is not None
 
 
@@ -257,24 +240,22 @@ async def test_open_streams_are_told_when_the_engine_closes_and_no_more_can_be_s
     stand: Stand,
 ) -> None:
     engine = await stand.engine()
-    streams = [Stream(engine, request, [1, request], max_tokens=50) for request in range(3)]
+    streams = [Submitted(engine, request, [1, request], max_tokens=50) for request in range(3)]
     stand.runner.let(3)
     await until(lambda: all(stream.records for stream in streams))
     stand.server.stop()
     assert [await stream.end for stream in streams] == [EngineEnd.LOST] * 3
     assert not engine.ready
     with pytest.raises(EngineUnavailable):
-        Stream(engine, 9, [1], max_tokens=1)
+        Submitted(engine, 9, [1], max_tokens=1)
 
 
 async def test_records_in_the_ring_are_delivered_before_the_loss_is_told(stand: Stand) -> None:
     engine = await stand.engine()
-    whole = Stream(engine, 1, [1], max_tokens=3)
-    part = Stream(engine, 2, [2], max_tokens=50)
+    whole = Submitted(engine, 1, [1], max_tokens=3)
+    part = Submitted(engine, 2, [2], max_tokens=50)
     assert engine._up is not None
-    hub = engine._up.hub
-    assert isinstance(hub, BookHub)
-    hub.close()  # as if the loop had not come round to the ring yet
+    engine._up.hub.close()  # as if the loop had not come round to the ring yet
     stand.runner.let(4)
     await stand.settled(steps=4)
     assert not whole.records
@@ -295,7 +276,7 @@ async def test_stats_of_an_engine_that_does_not_answer_are_none(stand: Stand) ->
 async def test_a_hung_step_shows_in_its_age(stand: Stand) -> None:
     # vllm-project/vllm#42897: a thread that hangs in a device call is still alive.
     engine = await stand.engine()
-    Stream(engine, 1, [1], max_tokens=5)
+    Submitted(engine, 1, [1], max_tokens=5)
     await stand.settled(waiting=1)
     first = await engine.stats()
     second = await engine.stats()
@@ -348,7 +329,7 @@ BREACHES = {
 @pytest.mark.parametrize("breach", BREACHES.values(), ids=BREACHES.keys())
 async def test_a_breach_closes_that_connection_only(stand: Stand, breach) -> None:  # type: ignore[no-untyped-def]
     engine = await stand.engine()
-    stream = Stream(engine, 1, [1], max_tokens=3)
+    stream = Submitted(engine, 1, [1], max_tokens=3)
     before = len(os.listdir("/proc/self/fd"))
     with raw(stand) as peer:
         await asyncio.to_thread(breach, peer)

@@ -67,6 +67,11 @@ class Refusal:
         return False
 
     @property
+    def scope_kind(self) -> str:
+        """``global`` or ``model``: what of the scope a metric may carry as a label."""
+        return self.scope.partition(":")[0]
+
+    @property
     def retry_after_seconds(self) -> int:
         """Whole seconds for ``Retry-After``: rounded up, at least 1."""
         return max(1, -(-self.retry_after_ns // NANOSECONDS_PER_SECOND))

@@ -16,7 +16,7 @@ CONCURRENCY_RETRY_NS = 1_000_000_000
 """What a client is told to wait for a stream of somebody else to end."""
 
 LEASE_TTL_NS = 900_000_000_000
-"""Longer than the longest stream may run in total, so that owners need not renew."""
+"""After this an owner that has not ended or renewed its lease is taken for gone."""
 
 
 class MemoryLimiter:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from millstream.streams.stream import Stream
-from millstream.types import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ def completion_object(dialect: Dialect, stream: Stream, *, choices: int) -> dict
         "created": stream.created,
         "model": stream.model,
         "choices": [_choice(dialect, stream, index) for index in range(choices)],
-        "usage": usage_object(stream.usage),
+        "usage": stream.usage.to_dict(),
     }
 
 
@@ -47,12 +46,3 @@ def _choice(dialect: Dialect, stream: Stream, index: int) -> dict[str, object]:
     )
     reason = stream.log.finish_reason(index)
     return {"index": index, **content, "logprobs": None, "finish_reason": reason}
-
-
-def usage_object(usage: Usage) -> dict[str, int]:
-    """OpenAI's ``usage``."""
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-    }

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Mapping
 
+import msgspec
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from millstream.errors import (
-    EngineLost,
     EngineUnavailable,
     InvalidParameter,
     MillstreamError,
     RequestError,
     UnknownModel,
 )
-from millstream.streams.failure import Failure
-from millstream.types import Outcome
+from millstream.telemetry.logging import get_logger
+from millstream.types import Failure, Outcome
 
-logger = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 ENGINE_RETRY_AFTER_SECONDS = 5
 
@@ -31,7 +30,6 @@ _STATUSES: tuple[tuple[type[MillstreamError], int], ...] = (
     (InvalidParameter, 422),
     (RequestError, 400),
     (EngineUnavailable, 503),
-    (EngineLost, 502),
     (MillstreamError, 500),
 )
 
@@ -67,14 +65,7 @@ def error_response(
     status: int, failure: Failure, *, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     """An OpenAI error object under this status."""
-    content = {
-        "error": {
-            "message": failure.message,
-            "type": failure.type,
-            "param": failure.param,
-            "code": failure.code,
-        }
-    }
+    content = {"error": msgspec.structs.asdict(failure)}
     return JSONResponse(content, status_code=status, headers=dict(headers or {}))
 
 
@@ -118,7 +109,7 @@ async def _http_exception(_request: Request, error: Exception) -> JSONResponse:
 
 async def _unexpected(_request: Request, error: Exception) -> JSONResponse:
     reference = secrets.token_hex(4)
-    logger.error("unexpected failure %s", reference, exc_info=error)
+    _log.error("unexpected_failure", error=error, reference=reference)
     failure = Failure(f"Internal error, reference {reference}.", "server_error", "internal_error")
     return error_response(500, failure)
 

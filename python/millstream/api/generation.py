@@ -20,11 +20,11 @@ from millstream.api.sampling import prompt_too_long, sampling_params
 from millstream.api.schemas import GenerationRequest, StreamOptions
 from millstream.api.services import ServedModel, Services
 from millstream.errors import EngineUnavailable, UnsupportedParameter
-from millstream.streams.failure import FAILURES, Failure
+from millstream.streams.failures import FAILURES
 from millstream.streams.orchestrator import Generation
 from millstream.streams.response import StreamResponse, client_departure
 from millstream.streams.stream import Deadlines, Stream
-from millstream.types import Outcome
+from millstream.types import Failure, Outcome
 
 if TYPE_CHECKING:
     from millstream.engines.base import Tokenizer
@@ -53,7 +53,7 @@ async def answer(
     prompt = await _tokenise(served, body, encode, prompt_characters)
     opened = services.orchestrator.open(_generation(served, body, prompt, dialect))
     if isinstance(opened, Refusal):
-        services.metrics.refusal(opened.scope, opened.dimension)
+        services.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
     try:
         if framing is None:

@@ -1,4 +1,4 @@
-"""The limiter's answer as header fields (reference: limits-and-resume A3)."""
+"""The limiter's answer as header fields."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 from starlette.responses import JSONResponse
 
 from millstream.api.errors import error_response
-from millstream.streams.failure import Failure
+from millstream.types import Failure
 
 if TYPE_CHECKING:
     from millstream._core import Snapshot
     from millstream.admission import Lease, Refusal
-
-_MILLISECOND = 1_000_000
-_SECOND = 1_000_000_000
 
 
 def limit_headers(lease: Lease) -> dict[str, str]:
@@ -24,15 +21,14 @@ def limit_headers(lease: Lease) -> dict[str, str]:
 
 def refusal_response(refusal: Refusal) -> JSONResponse:
     """429 with the wait in every form that clients read."""
-    wait_ns = max(refusal.retry_after_ns, 1)
     headers = {
         **_snapshot_headers(refusal.snapshot),
-        "retry-after": str(_ceil(wait_ns, _SECOND)),
-        "retry-after-ms": str(_ceil(wait_ns, _MILLISECOND)),
+        "retry-after": str(refusal.retry_after_seconds),
+        "retry-after-ms": str(refusal.retry_after_ms),
     }
     message = (
         f"The limit on {refusal.dimension} of {refusal.scope} is reached. "
-        f"Try again in {_ceil(wait_ns, _MILLISECOND)} ms."
+        f"Try again in {refusal.retry_after_ms} ms."
     )
     failure = Failure(message, "rate_limit_error", "rate_limit_exceeded")
     return error_response(429, failure, headers=headers)
@@ -50,7 +46,7 @@ def _snapshot_headers(snapshot: Snapshot) -> dict[str, str]:
 
 def go_duration(nanoseconds: int) -> str:
     """A duration as Go prints it and OpenAI's clients parse it: ``12ms``, ``1.5s``, ``6m0s``."""
-    milliseconds = _ceil(nanoseconds, _MILLISECOND)
+    milliseconds = -(-nanoseconds // 1_000_000)
     if milliseconds < 1000:
         return f"{milliseconds}ms" if milliseconds else "0s"
     minutes, milliseconds = divmod(milliseconds, 60_000)
@@ -59,7 +55,3 @@ def go_duration(nanoseconds: int) -> str:
     if hours:
         return f"{hours}h{minutes}m{seconds}"
     return f"{minutes}m{seconds}" if minutes else seconds
-
-
-def _ceil(nanoseconds: int, unit: int) -> int:
-    return -(-nanoseconds // unit)

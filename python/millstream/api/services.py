@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from millstream.streams.deliveries import Deliveries
     from millstream.streams.drain import Drain
     from millstream.streams.orchestrator import Orchestrator
-    from millstream.streams.registry import StreamRegistry
     from millstream.telemetry.metrics import Metrics
 
 
@@ -38,12 +37,10 @@ class Services:
     models: Mapping[str, ServedModel]
     engines: Mapping[str, Engine]
     orchestrator: Orchestrator
-    registry: StreamRegistry
     deliveries: Deliveries
     drain: Drain
     metrics: Metrics
     clock: Callable[[], int]
-    wall_clock: Callable[[], int]
 
     def model(self, name: str) -> ServedModel:
         """The model of this name; raises `UnknownModel`."""

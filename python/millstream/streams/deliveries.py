@@ -12,18 +12,24 @@ if TYPE_CHECKING:
     from millstream.streams.delivery import Delivery
 
 
+KEEP_ALIVE_NS = 10_000_000_000
+BLOCKED_SEND_NS = 30_000_000_000
+
+
 class Deliveries:
     """Keeps quiet connections open and gives up those whose client does not read.
 
-    ``notifier`` wakes their readers; the worker's hub watches it.
+    ``notifier`` is that of the loop's `Wakeups`; a `Sweeper` has to call `sweep`. After
+    ``keep_alive_ns`` of silence a comment is sent (None: never); a client that has taken nothing
+    for ``blocked_send_ns`` is given up.
     """
 
     def __init__(
         self,
         notifier: Notifier,
         *,
-        keep_alive_ns: int | None,
-        blocked_send_ns: int,
+        keep_alive_ns: int | None = KEEP_ALIVE_NS,
+        blocked_send_ns: int = BLOCKED_SEND_NS,
         coalesce_ns: int = 0,
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from starlette.types import Message, Send
 
     from millstream._core import Notifier, Reader
-    from millstream.streams.stream import Stream
+    from millstream.streams.source import StreamSource
 
 MAX_SEND_BYTES = 65536
 # One newline: openai-python dispatches on a blank line once it has seen an `id:`, and then
@@ -47,7 +47,7 @@ class Delivery:
 
     def __init__(
         self,
-        stream: Stream,
+        stream: StreamSource,
         reader: Reader,
         send: Send,
         *,

@@ -59,9 +59,8 @@ class Hub:
 
     def __init__(
         self,
-        ring: RingConsumer,
         wakeups: Wakeups,
-        *,
+        ring: RingConsumer,
         on_ended: Callable[[int], None],
         on_failed: Callable[[OSError], None],
     ) -> None:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from millstream.streams.delivery import Delivery
-from millstream.streams.failure import Failure
 from millstream.streams.formats import EVENT_STREAM
+from millstream.types import Failure
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from millstream._core import Reader
     from millstream.streams.deliveries import Deliveries
-    from millstream.streams.stream import Stream
+    from millstream.streams.source import StreamSource
 
 DIRECT_SEND = "millstream.direct_send"
 """Key of a scope: the server's own ``send``, for the body of a stream alone.
@@ -38,11 +38,14 @@ class StreamResponse(Response):
     The client's leaving is heard through ``receive`` alone: ``send`` neither raises nor tells on
     the servers that speak ASGI 2.3. A stream that did not end well ends the body without its
     last message, so that the server cuts it and no client takes it for whole.
+
+    ``deliveries`` is the worker's one instance. In an app that is not `millstream.app`, FastAPI's
+    own layers stand between this and the server: right, at some more time a frame.
     """
 
     def __init__(
         self,
-        stream: Stream,
+        stream: StreamSource,
         reader: Reader,
         *,
         deliveries: Deliveries,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from millstream.engines.base import EngineEnd
-from millstream.streams.failure import FAILURES
+from millstream.streams.failures import FAILURES
 from millstream.streams.lifecycle import Lifecycle, State
 from millstream.types import Kind, Outcome, Usage
 
@@ -153,7 +153,7 @@ class Stream:
         """The engine's count where it gave one, else what the log has seen of this stream."""
         counted = self.log.usage
         if counted is not None:
-            return msgspec.json.decode(counted, type=Usage)
+            return Usage.from_json(counted)
         return Usage(self.prompt_tokens, self.log.token_count)
 
     # --- readers --------------------------------------------------------------------------------

@@ -1,23 +1,10 @@
-"""The clocks of a worker: stream deadlines, keep-alive, clients that do not read."""
+"""The deadlines of streams."""
 
 from __future__ import annotations
-
-import asyncio
-from collections.abc import Callable
-from typing import Protocol
 
 from millstream.streams.registry import StreamRegistry
 from millstream.streams.stream import Stream
 from millstream.types import Outcome
-
-SWEEP_SECONDS = 0.25
-
-
-class Swept(Protocol):
-    """Something that the sweep visits."""
-
-    def sweep(self, now_ns: int) -> None:
-        """Act on the time; ``now_ns`` is monotonic."""
 
 
 class StreamTimers:
@@ -58,36 +45,3 @@ def _overdue(stream: Stream, *, since_progress_ns: int, now_ns: int) -> Outcome 
 
 def _past(elapsed_ns: int, limit_ns: int | None) -> bool:
     return limit_ns is not None and elapsed_ns > limit_ns
-
-
-class Sweeper:
-    """Calls each of its parts a few times a second on the event loop, until closed."""
-
-    def __init__(
-        self, parts: list[Swept], *, clock: Callable[[], int], interval: float = SWEEP_SECONDS
-    ) -> None:
-        self._parts = parts
-        self._clock = clock
-        self._interval = interval
-        self._handle: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        """Begin; needs a running loop."""
-        self._handle = asyncio.get_running_loop().call_later(self._interval, self._run)
-
-    def close(self) -> None:
-        """Stop; idempotent."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
-
-    def _run(self) -> None:
-        self.start()
-        now_ns = self._clock()
-        for part in self._parts:
-            try:
-                part.sweep(now_ns)
-            except Exception as error:
-                asyncio.get_running_loop().call_exception_handler(
-                    {"message": f"{type(part).__name__} failed to sweep", "exception": error}
-                )

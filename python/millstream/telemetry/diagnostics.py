@@ -73,8 +73,14 @@ def torch_devices() -> Check:
 
 def processors() -> Check:
     """How many cores this process may use."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return Check("processors", State.GOOD, f"{usable} usable")
+    return Check("processors", State.GOOD, f"{usable_processors()} usable")
+
+
+def usable_processors() -> int:
+    """Cores that this process may run on, which can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def memory(meminfo: Path = Path("/proc/meminfo")) -> Check:

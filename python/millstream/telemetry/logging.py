@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Literal, TextIO
 
 Field = str | int | float | bool | None
-Failure = BaseException | None
+Cause = BaseException | None
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "json", "text"]
 
@@ -38,15 +38,15 @@ class Logger:
         """What an operator wants to know on a good day."""
         self._log(logging.INFO, event, None, fields)
 
-    def warning(self, event: str, *, error: Failure = None, **fields: Field) -> None:
+    def warning(self, event: str, *, error: Cause = None, **fields: Field) -> None:
         """Something is wrong and the server copes."""
         self._log(logging.WARNING, event, error, fields)
 
-    def error(self, event: str, *, error: Failure = None, **fields: Field) -> None:
+    def error(self, event: str, *, error: Cause = None, **fields: Field) -> None:
         """Something failed; ``error`` adds its traceback."""
         self._log(logging.ERROR, event, error, fields)
 
-    def _log(self, level: int, event: str, error: Failure, fields: dict[str, Field]) -> None:
+    def _log(self, level: int, event: str, error: Cause, fields: dict[str, Field]) -> None:
         if self._logger.isEnabledFor(level):
             self._logger.log(level, event, extra={_FIELDS: fields}, exc_info=_exc_info(error))
 
@@ -109,6 +109,6 @@ def _text(value: object) -> str:
 
 
 def _exc_info(
-    error: Failure,
+    error: Cause,
 ) -> tuple[type[BaseException], BaseException, TracebackType | None] | None:
     return None if error is None else (type(error), error, error.__traceback__)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
 
 import pytest
 
-from millstream.api.ratelimit import go_duration, refusal_response
+from millstream.admission import (
+    Lease,
+    Limits,
+    MemoryLimiter,
+    Refusal,
+    RequestRate,
+    TokenWindow,
+)
+from millstream.api.ratelimit import go_duration, limit_headers, refusal_response
 
 MS = 1_000_000
 
@@ -30,38 +38,40 @@ def test_durations_are_those_of_go(nanoseconds: int, text: str) -> None:
     assert go_duration(nanoseconds) == text
 
 
-@dataclass
-class _Snapshot:
-    requests: None = None
-    tokens: None = None
+LIMITS = Limits(requests=RequestRate(10, 2), tokens=TokenWindow(100, 1000))
 
 
-@dataclass
-class _Refusal:
-    retry_after_ns: int
-    scope: str = "model"
-    dimension: str = "tokens"
+def test_an_admission_shows_what_is_left_after_it() -> None:
+    lease = MemoryLimiter(LIMITS, clock=lambda: 0).admit("m", 40)
+    assert isinstance(lease, Lease)
+    assert limit_headers(lease) == {
+        "x-ratelimit-limit-requests": "2",
+        "x-ratelimit-remaining-requests": "1",
+        "x-ratelimit-reset-requests": "100ms",
+        "x-ratelimit-limit-tokens": "100",
+        "x-ratelimit-remaining-tokens": "60",
+        "x-ratelimit-reset-tokens": "1.063s",  # a sixteenth of the window is counted whole
+    }
 
-    @property
-    def snapshot(self) -> _Snapshot:
-        return _Snapshot()
 
-
-@pytest.mark.parametrize(
-    ("wait_ns", "seconds", "milliseconds"),
-    [
-        (0, "1", "1"),
-        (1, "1", "1"),
-        (2000 * MS, "2", "2000"),
-        (2100 * MS, "3", "2100"),
-        (-5, "1", "1"),
-    ],
-)
-def test_the_wait_is_rounded_up_and_never_zero(
-    wait_ns: int, seconds: str, milliseconds: str
-) -> None:
+def test_a_refusal_says_when_to_come_back_in_every_form() -> None:
     # redis-cell#56, flask-limiter#62: waiting exactly Retry-After must be enough.
-    response = refusal_response(_Refusal(wait_ns))  # type: ignore[arg-type]
+    limiter = MemoryLimiter(LIMITS, clock=lambda: 0)
+    limiter.admit("m", 1)
+    limiter.admit("m", 1)
+    refusal = limiter.admit("m", 1)
+    assert isinstance(refusal, Refusal)
+    response = refusal_response(refusal)
     assert response.status_code == 429
-    assert response.headers["retry-after"] == seconds
-    assert response.headers["retry-after-ms"] == milliseconds
+    assert response.headers["retry-after"] == "1"
+    assert response.headers["retry-after-ms"] == "100"
+    assert response.headers["x-ratelimit-remaining-requests"] == "0"
+    error = json.loads(bytes(response.body))["error"]
+    assert (error["type"], error["code"]) == ("rate_limit_error", "rate_limit_exceeded")
+    assert error["message"] == "The limit on requests of global is reached. Try again in 100 ms."
+
+
+def test_a_server_without_limits_sends_no_fields_about_them() -> None:
+    lease = MemoryLimiter(clock=lambda: 0).admit("m", 1)
+    assert isinstance(lease, Lease)
+    assert limit_headers(lease) == {}

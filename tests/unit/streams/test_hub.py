@@ -27,7 +27,7 @@ class Rig:
         self.wakeups = Wakeups()
         self.ended: list[int] = []
         self.failed: list[OSError] = []
-        self.hub = Hub(ring, self.wakeups, on_ended=self.ended.append, on_failed=self.failed.append)
+        self.hub = Hub(self.wakeups, ring, self.ended.append, self.failed.append)
         self.problems: list[dict[str, Any]] = []
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: self.problems.append(context))
@@ -147,7 +147,7 @@ async def test_a_failing_end_callback_leaves_the_others(rig: Rig) -> None:
         seen.append(request)
         raise KeyError(request)
 
-    hub = Hub(ring, rig.wakeups, on_ended=ended, on_failed=rig.failed.append)
+    hub = Hub(rig.wakeups, ring, ended, rig.failed.append)
     for request in (1, 2):
         hub.attach(request, _core.Log())
         producer.write(request, Kind.USAGE, "{}", time_ns=1)

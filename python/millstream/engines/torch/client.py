@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
-
-import msgspec
 
 from millstream.engines.base import (
     EndCallback,
@@ -23,6 +20,7 @@ from millstream.engines.torch.protocol import Abort, Submit, Welcome
 from millstream.engines.torch.runtime import RuntimeDirectory, runtime_directory
 from millstream.engines.torch.supervisor import Supervisor
 from millstream.errors import EngineUnavailable
+from millstream.telemetry.logging import get_logger
 
 if TYPE_CHECKING:
     from millstream._core import Log
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from millstream.engines.torch.tokenizer import Tokenizer
     from millstream.types import SamplingParams
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class _Up(NamedTuple):
@@ -160,13 +158,7 @@ class TorchEngine:
 
     async def stats(self, timeout_seconds: float = 1.0) -> EngineStats | None:
         """The scheduler at this moment, or None if the engine does not answer in time."""
-        up = self._up
-        answer = await up.link.stats(timeout_seconds) if up else None
-        if up is None or answer is None:
-            return None
-        fields = msgspec.structs.asdict(answer)
-        del fields["token"]
-        return EngineStats(pid=up.welcome.pid, **fields)
+        return await self._up.link.stats(timeout_seconds) if self._up else None
 
     def _connected(self, link: Link, welcome: Welcome) -> None:
         self.model_info = ModelInfo(
@@ -205,5 +197,5 @@ class TorchEngine:
     def _tell(on_ended: EndCallback, end: EngineEnd) -> None:
         try:
             on_ended(end)
-        except Exception:
-            _log.exception("a stream could not be told that its engine part has %s", end)
+        except Exception as error:
+            _log.error("stream_not_told", error=error, end=end)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import assert_never
 
 from millstream._core import RingConsumer
+from millstream.engines.base import EngineStats
 from millstream.engines.torch.connection import Connection
 from millstream.engines.torch.handshake import send_hello
 from millstream.engines.torch.protocol import (
@@ -37,7 +38,7 @@ class Link:
         loop = asyncio.get_running_loop()
         self._welcome: asyncio.Future[Welcome] = loop.create_future()
         self._on_lost = on_lost
-        self._stats: dict[int, asyncio.Future[Stats]] = {}
+        self._stats: dict[int, asyncio.Future[EngineStats]] = {}
         self._next_token = 0
 
     async def welcomed(self) -> Welcome:
@@ -53,7 +54,7 @@ class Link:
         self.connection.abandon("this worker lets go")
         await self.lost.wait()
 
-    async def stats(self, timeout_seconds: float) -> Stats | None:
+    async def stats(self, timeout_seconds: float) -> EngineStats | None:
         """The scheduler at this moment; None if no answer comes in time."""
         self._next_token += 1
         token = self._next_token
@@ -75,7 +76,7 @@ class Link:
             case Stats():
                 answer = self._stats.get(message.token)
                 if answer is not None and not answer.done():
-                    answer.set_result(message)
+                    answer.set_result(message.stats)
             case _:
                 assert_never(message)
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from millstream.engines.torch.sequence import Request, Sequence
 from millstream.errors import EngineError, MillstreamError, RequestError
-from millstream.types import Kind
+from millstream.types import Failure, Kind, Usage
 
 if TYPE_CHECKING:
     from millstream._core import Emitter, RingProducer
@@ -22,26 +20,12 @@ class _Destination(NamedTuple):
     """Emitter slot of each choice that is open."""
 
 
-def error_object(error: Exception) -> str:
-    """OpenAI's error object as compact JSON; an unforeseen failure keeps its words to itself."""
-    code, kind, message = EngineError.code, "server_error", "the engine failed on this request"
-    if isinstance(error, MillstreamError):
-        code, message = error.code, str(error)
-    if isinstance(error, RequestError):
-        kind = "invalid_request_error"
-    body = {"message": message, "type": kind, "param": None, "code": code}
-    return msgspec.json.encode(body).decode()
-
-
-def usage_object(request: Request) -> str:
-    """OpenAI's usage object as compact JSON; the prompt counts once, whatever ``n`` is."""
-    prompt, completion = len(request.prompt), request.completion_tokens
-    body = {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": prompt + completion,
-    }
-    return msgspec.json.encode(body).decode()
+def failure_of(error: Exception) -> Failure:
+    """What the client is told of an error; an unforeseen one keeps its words to itself."""
+    if not isinstance(error, MillstreamError):
+        return Failure("the engine failed on this request", "server_error", EngineError.code)
+    mine = isinstance(error, RequestError)
+    return Failure(str(error), "invalid_request_error" if mine else "server_error", error.code)
 
 
 class Outlet:
@@ -73,12 +57,14 @@ class Outlet:
     def end(self, request: Request, time_ns: int) -> None:
         """Write the request's usage, its last record."""
         ring, stream, _ = self._open.pop(request)
-        ring.write(stream, Kind.USAGE, usage_object(request), time_ns=time_ns)
+        # The prompt counts once, however many choices there are.
+        usage = Usage(len(request.prompt), request.completion_tokens)
+        ring.write(stream, Kind.USAGE, usage.to_json(), time_ns=time_ns)
 
     def fail(self, request: Request, error: Exception, time_ns: int) -> None:
         """Write the request's error, its last record; what it has generated stays written."""
         ring, stream, _ = self._close(request)
-        ring.write(stream, Kind.ERROR, error_object(error), time_ns=time_ns)
+        ring.write(stream, Kind.ERROR, failure_of(error).to_json(), time_ns=time_ns)
 
     def abort(self, request: Request) -> None:
         """Write nothing more of a request, not even what waits for room in the ring."""

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from millstream.engines.base import EngineStats
 from millstream.types import SamplingParams
 
 PROTOCOL_VERSION = 1
@@ -69,23 +70,10 @@ class StatsRequest(msgspec.Struct, frozen=True, tag="stats_request"):
 
 
 class Stats(msgspec.Struct, frozen=True, tag="stats"):
-    """Engine to worker: the scheduler at this moment."""
+    """Engine to worker: the scheduler at this moment, for the request of this token."""
 
     token: int
-    running: int
-    waiting: int
-    pages_used: int
-    pages_total: int
-    steps: int
-    tokens_generated: int
-    requests_aborted: int
-    last_step_ns: int
-    """Duration of the latest step."""
-    idle_ns: int
-    """Time since the latest step ended or an idle engine got work.
-
-    With ``running`` above 0 a large value means a hang.
-    """
+    stats: EngineStats
 
 
 FromWorker = Hello | Submit | Abort | StatsRequest

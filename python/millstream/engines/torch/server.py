@@ -18,6 +18,7 @@ from millstream.engines.torch.protocol import (
     FromWorker,
     Hello,
     ProtocolError,
+    Stats,
     StatsRequest,
     Submit,
     Welcome,
@@ -150,8 +151,8 @@ class WorkerSession:
             case Abort():
                 step_loop.abort(worker, message.request)
             case StatsRequest():
-                now = time.monotonic_ns()
-                self.connection.send(step_loop.snapshot.stats(message.token, now))
+                stats = step_loop.snapshot.stats(time.monotonic_ns())
+                self.connection.send(Stats(message.token, stats))
             case Hello():
                 self.connection.abandon("a second hello")
             case _:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import asdict, dataclass
 
-from millstream.engines.torch.protocol import Stats
+from millstream.engines.base import EngineStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +23,8 @@ class Snapshot:
     progress_ns: int = 0
     """Monotonic time at which the latest step ended, or at which an idle loop got work."""
 
-    def stats(self, token: int, now_ns: int) -> Stats:
-        """The answer to one `StatsRequest`."""
-        return Stats(
-            token=token,
-            running=self.running,
-            waiting=self.waiting,
-            pages_used=self.pages_used,
-            pages_total=self.pages_total,
-            steps=self.steps,
-            tokens_generated=self.tokens_generated,
-            requests_aborted=self.requests_aborted,
-            last_step_ns=self.last_step_ns,
-            idle_ns=max(0, now_ns - self.progress_ns),
-        )
+    def stats(self, now_ns: int) -> EngineStats:
+        """The same for a worker that asks at ``now_ns``, monotonic."""
+        fields = asdict(self)
+        idle_ns = max(0, now_ns - fields.pop("progress_ns"))
+        return EngineStats(pid=os.getpid(), idle_ns=idle_ns, **fields)

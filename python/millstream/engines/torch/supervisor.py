@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import subprocess
 import sys
 import time
@@ -16,8 +15,9 @@ from millstream.engines.torch.process import EXIT_ALREADY_RUNNING
 from millstream.engines.torch.protocol import Welcome
 from millstream.engines.torch.runtime import RuntimeDirectory, holding
 from millstream.errors import ConfigError, EngineUnavailable
+from millstream.telemetry.logging import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _FIND_SECONDS = 30.0
 """Within this a process that starts, or one that ends, has made way for a connection."""
@@ -58,10 +58,10 @@ class Supervisor:
             except (EngineUnavailable, ConfigError, OSError) as error:
                 self.fault = str(error)
             except Exception as error:
-                _log.exception("an attempt to reach the engine failed")
+                _log.error("engine_not_reached", error=error)
                 self.fault = f"the engine could not be reached: {error}"
             delay = self._backoff.failed(served)
-            _log.warning("engine unavailable, next attempt in %.1f s: %s", delay, self.fault)
+            _log.warning("engine_unavailable", fault=self.fault, retry_seconds=round(delay, 3))
             await asyncio.sleep(delay)
 
     async def _serve(self) -> float:
@@ -71,6 +71,7 @@ class Supervisor:
         try:
             self._on_up(link, welcome)
             self.fault = None
+            _log.info("engine_ready", model=welcome.model, pid=welcome.pid)
             await link.lost.wait()
         except Exception:
             await link.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from millstream.engines.base import EngineStats
 from millstream.engines.torch.protocol import (
     MAX_MESSAGE_BYTES,
     Abort,
@@ -86,6 +87,7 @@ def test_messages_before_a_broken_one_are_still_given() -> None:
 
 
 def test_stats_carry_every_field_over() -> None:
-    stats = Stats(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+    numbers = dict(zip(EngineStats.__struct_fields__, range(2, 12), strict=True))
+    stats = Stats(1, EngineStats(**numbers))
     cut: MessageDecoder[FromEngine] = MessageDecoder(FromEngine)
     assert list(cut.feed(encode(stats))) == [stats]

@@ -1,29 +1,8 @@
-"""What a reader is told when a stream fails after its first byte."""
+"""What a reader is told when the server itself gives a stream up."""
 
 from __future__ import annotations
 
-import msgspec
-
-from millstream.types import Outcome
-
-
-class Failure(msgspec.Struct, frozen=True):
-    """OpenAI's error object; ``code`` is stable and machine-readable."""
-
-    message: str
-    type: str
-    code: str
-    param: str | None = None
-
-    def to_json(self) -> str:
-        """The compact JSON text of an error record."""
-        return msgspec.json.encode(self).decode()
-
-    @classmethod
-    def from_json(cls, text: str) -> Failure:
-        """The failure that an error record carries; raises `msgspec.DecodeError` on other text."""
-        return msgspec.json.decode(text, type=cls)
-
+from millstream.types import Failure, Outcome
 
 FAILURES: dict[Outcome, Failure] = {
     Outcome.SHED: Failure(

@@ -1,0 +1,54 @@
+"""Each example under a real Granian."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from millstream import SseParser
+from tests.e2e.servers import free_port, stop, until
+
+ROOT = Path(__file__).parents[2]
+
+
+def listens(url: str) -> bool:
+    try:
+        return httpx.get(url).is_success
+    except httpx.TransportError:
+        return False
+
+
+@pytest.fixture
+def own_tokens() -> Iterator[str]:
+    """The URL of ``examples/own_tokens.py``."""
+    port = free_port()
+    command = [sys.executable, "-m", "granian", "--interface", "asgi", "--no-log"]
+    command += ["--port", str(port), "examples.own_tokens:app"]
+    process = subprocess.Popen(command, cwd=ROOT)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        until(lambda: listens(f"{url}/openapi.json"), what="the example listens")
+        yield url
+    finally:
+        stop(process)
+
+
+def test_an_app_streams_its_own_tokens(own_tokens: str) -> None:
+    parser, events = SseParser(), []
+    with httpx.stream("GET", f"{own_tokens}/recite?text=Who rides so late") as answer:
+        for chunk in answer.iter_raw():
+            events += parser.feed(chunk)
+
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["x-request-id"]
+    assert events[-1].data == "[DONE]"
+    choices = [json.loads(event.data)["choices"][0] for event in events[:-1]]
+    text = "".join(choice["delta"].get("content", "") for choice in choices)
+    assert text == "Who rides so late "
+    assert choices[-1]["finish_reason"] == "stop"
