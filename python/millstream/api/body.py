@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.requests import ClientDisconnect, Request
 
 from millstream.api.errors import BodyRefused
@@ -53,15 +54,20 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 
 def _explained(error: ValidationError) -> Exception:
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    # Of the members of a union, the one that got furthest is the one that was meant.
     first = max(
         (problem for problem in problems if problem["loc"][:1] == problems[0]["loc"][:1]),
-        key=lambda problem: len(_path(problem["loc"])),
+        key=_progress,
     )
     if first["type"] == "json_invalid":
         return BodyRefused(400, f"The body is not JSON. {first['msg']}")
     field = _path(first["loc"])
     return InvalidParameter(f"{field or 'body'}: {first['msg']}", param=field or None)
+
+
+def _progress(problem: ErrorDetails) -> tuple[list[int], bool]:
+    """How far a member of a union got; the one that got furthest is the one that was meant."""
+    indexes = [part for part in problem["loc"] if isinstance(part, int)]
+    return indexes, not problem["type"].endswith("_type")
 
 
 def _path(location: tuple[int | str, ...]) -> str:

@@ -30,7 +30,7 @@ async def create_chat_completion(request: Request) -> Response:
         request,
         body,
         lambda tokenizer: tokenizer.encode_chat(messages),
-        prompt_characters=sum(len(message["content"]) for message in messages),
+        prompt_characters=sum(len(text) for message in messages for text in message.values()),
         dialect=CHAT,
         services=parts,
     )
