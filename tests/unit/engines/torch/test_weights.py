@@ -1,0 +1,135 @@
+"""Weights as the file means them, bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, quants
+
+from millstream.engines.torch.dequantize import dequantize
+from millstream.engines.torch.gguf import GgufFile
+from millstream.engines.torch.models import resolve_model
+from millstream.engines.torch.weights import Checkpoint, open_checkpoint
+from millstream.errors import ConfigError
+from tests.engine_models import TINY, write_tiny_llama
+
+_FORMATS = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0"]
+
+
+@pytest.fixture(scope="module")
+def checkpoint() -> Checkpoint:
+    return open_checkpoint(resolve_model("smollm2-135m-instruct"))
+
+
+@pytest.mark.parametrize("name", _FORMATS)
+def test_every_format_equals_the_reference_dequantisation(tmp_path: Path, name: str) -> None:
+    kind = GGMLQuantizationType[name]
+    rng = np.random.default_rng(5)
+    # More than one chunk of 1,024 blocks, and not a whole number of them.
+    values = (rng.standard_normal((1_111, 64)) * 3).astype(np.float32)
+    writer = GGUFWriter(str(tmp_path / "t.gguf"), "llama")
+    writer.add_tensor("t", quants.quantize(values, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    file = GgufFile(tmp_path / "t.gguf")
+    found = dequantize(file, file.tensors["t"], torch.float32).numpy()
+    expected = quants.dequantize(quants.quantize(values, kind), kind).reshape(found.shape)
+    assert np.array_equal(found.view(np.int32), expected.view(np.int32))
+    assert np.abs(found - values).mean() < 0.5
+
+
+def test_an_unknown_format_is_named(tmp_path: Path) -> None:
+    kind = GGMLQuantizationType.Q5_0
+    writer = GGUFWriter(str(tmp_path / "t.gguf"), "llama")
+    writer.add_tensor("t", quants.quantize(np.ones((4, 32), np.float32), kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    file = GgufFile(tmp_path / "t.gguf")
+    with pytest.raises(ConfigError, match="has format 6"):
+        dequantize(file, file.tensors["t"], torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "gguf_name"),
+    [
+        ("model.embed_tokens.weight", "token_embd.weight"),
+        ("model.layers.7.mlp.down_proj.weight", "blk.7.ffn_down.weight"),
+        ("model.layers.29.input_layernorm.weight", "blk.29.attn_norm.weight"),
+    ],
+)
+def test_packaged_weights_are_bit_equal_to_the_reference(
+    checkpoint: Checkpoint, name: str, gguf_name: str
+) -> None:
+    reader = GGUFReader(str(resolve_model("smollm2-135m-instruct").path))
+    stored = next(tensor for tensor in reader.tensors if tensor.name == gguf_name)
+    expected = quants.dequantize(stored.data, stored.tensor_type)
+    found = checkpoint.tensor(name, torch.float32).numpy()
+    assert np.array_equal(found.view(np.int32), expected.reshape(found.shape).view(np.int32))
+
+
+def test_query_rows_are_put_back_into_rotary_order(checkpoint: Checkpoint) -> None:
+    file = GgufFile(resolve_model("smollm2-135m-instruct").path)
+    stored = dequantize(file, file.tensors["blk.3.attn_k.weight"], torch.float32)
+    found = checkpoint.tensor("model.layers.3.self_attn.k_proj.weight", torch.float32)
+    for head in range(3):
+        for pair in range(32):
+            row = head * 64 + pair
+            assert torch.equal(found[row], stored[head * 64 + 2 * pair])
+            assert torch.equal(found[row + 32], stored[head * 64 + 2 * pair + 1])
+
+
+def test_bfloat16_is_the_rounded_float32(checkpoint: Checkpoint) -> None:
+    name = "model.layers.0.mlp.up_proj.weight"
+    rounded = checkpoint.tensor(name, torch.float32).to(torch.bfloat16)
+    assert torch.equal(checkpoint.tensor(name, torch.bfloat16), rounded)
+
+
+def test_the_shape_is_read_from_the_file(checkpoint: Checkpoint) -> None:
+    config = checkpoint.config
+    assert (config.num_layers, config.num_heads, config.num_kv_heads) == (30, 9, 3)
+    assert (config.head_dim, config.hidden_size, config.vocab_size) == (64, 576, 49152)
+    assert (config.context_length, config.rope_theta) == (8192, 100000.0)
+    assert config.tied_head
+    assert len(list(checkpoint.names())) == 272
+
+
+def test_a_directory_gives_its_tensors_in_the_wanted_type(tmp_path: Path) -> None:
+    checkpoint = open_checkpoint(write_tiny_llama(tmp_path))
+    assert checkpoint.config.num_layers == TINY["num_hidden_layers"]
+    assert checkpoint.tensor("model.norm.weight", torch.bfloat16).dtype == torch.bfloat16
+    assert "lm_head.weight" in set(checkpoint.names())
+    with pytest.raises(ConfigError, match=r"no tensor nothing\.weight"):
+        checkpoint.tensor("nothing.weight", torch.float32)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"attention_bias": True},
+        {"mlp_bias": True},
+        {"model_type": "qwen2"},
+        {"hidden_act": "gelu"},
+        {"rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0}},
+    ],
+)
+def test_models_that_only_resemble_llama_are_told_apart(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
+    assert open_checkpoint(write_tiny_llama(tmp_path / "plain")).config.llama_shaped
+    model = write_tiny_llama(tmp_path / "other", **changes)
+    assert not open_checkpoint(model).config.llama_shaped
+
+
+@pytest.mark.parametrize("content", ["{", '{"model_type": "llama"}'])
+def test_a_config_that_says_nothing_is_refused(tmp_path: Path, content: str) -> None:
+    model = write_tiny_llama(tmp_path)
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ConfigError):
+        open_checkpoint(model)
