@@ -21,7 +21,7 @@ from millstream.engines.torch.runtime import RuntimeDirectory, holding
 from millstream.errors import EngineUnavailable
 from millstream.streams.hub import Wakeups
 from tests.integration.submitted import Submitted, torch_engine
-from tests.reference.waiting import until
+from tests.waiting import until_true
 
 # One thread: a machine that runs a test suite has other things to do.
 OPTIONS = EngineOptions(
@@ -62,7 +62,7 @@ def is_free(path: Path) -> bool:
 
 async def ended(directory: RuntimeDirectory) -> None:
     """Return when no process holds the directory any more."""
-    await until(lambda: is_free(directory.lock))
+    await until_true(lambda: is_free(directory.lock))
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def engine(directory: RuntimeDirectory) -> AsyncIterator[TorchEngine]:
 
 async def started(request: Submitted) -> None:
     """Return once the first record is there."""
-    await until(lambda: bool(request.records))
+    await until_true(lambda: bool(request.records))
 
 
 async def stats_when(engine: TorchEngine, **expected: int) -> EngineStats:
@@ -308,7 +308,7 @@ async def test_a_model_that_cannot_be_loaded_is_said_with_the_end_of_the_log() -
     engine = torch_engine(directory, EngineOptions(model=str(broken)))
     engine.__dict__["tokenizer"] = None  # the worker's side is not what fails here
     await engine.start()
-    await until(lambda: engine.fault is not None)
+    await until_true(lambda: engine.fault is not None)
     assert engine.fault is not None
     assert "the engine ended while it started" in engine.fault
     assert "Error" in engine.fault

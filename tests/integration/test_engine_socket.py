@@ -40,7 +40,7 @@ from millstream.errors import EngineUnavailable
 from millstream.types import SamplingParams
 from tests.integration.submitted import Submitted, torch_engine
 from tests.reference.runner import PagedRunner
-from tests.reference.waiting import until
+from tests.waiting import until_true
 
 TOKENS = [b"%d " % number for number in range(200)]
 
@@ -110,7 +110,7 @@ class Stand:
 
     async def settled(self, **expected: int) -> None:
         """Return when the snapshot says so."""
-        await until(
+        await until_true(
             lambda: all(getattr(self.loop.snapshot, key) == n for key, n in expected.items())
         )
 
@@ -161,7 +161,7 @@ async def test_a_worker_that_leaves_frees_its_pages_at_once(stand: Stand) -> Non
     stand.runner.let(2)
     await stand.settled(steps=2)
     await first.close()
-    await until(lambda: len(stand.server._sessions) == 1)
+    await until_true(lambda: len(stand.server._sessions) == 1)
     stand.runner.let()
     assert (await kept.answer()).tokens == 3
     await stand.settled(running=0, waiting=0, pages_used=0, requests_aborted=6)
@@ -177,7 +177,7 @@ async def test_an_abort_reaches_every_phase_and_silences_the_stream(
     stream = Submitted(engine, 1, list(range(60)), max_tokens=30)
     stand.runner.let(steps) if steps else None
     await stand.settled(steps=steps)
-    await until(lambda: len(stream.records) >= steps - 3)
+    await until_true(lambda: len(stream.records) >= steps - 3)
     engine.abort(1)
     engine.abort(1)
     seen = len(stream.records)
@@ -242,7 +242,7 @@ async def test_open_streams_are_told_when_the_engine_closes_and_no_more_can_be_s
     engine = await stand.engine()
     streams = [Submitted(engine, request, [1, request], max_tokens=50) for request in range(3)]
     stand.runner.let(3)
-    await until(lambda: all(stream.records for stream in streams))
+    await until_true(lambda: all(stream.records for stream in streams))
     stand.server.stop()
     assert [await stream.end for stream in streams] == [EngineEnd.LOST] * 3
     assert not engine.ready
@@ -337,7 +337,7 @@ async def test_a_breach_closes_that_connection_only(stand: Stand, breach) -> Non
         assert await asyncio.to_thread(closed, peer)
     stand.runner.let()
     assert (await stream.answer()).tokens == 3
-    await until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+    await until_true(lambda: len(os.listdir("/proc/self/fd")) <= before)
 
 
 def closed(peer: socket.socket) -> bool:

@@ -18,6 +18,7 @@ class Words:
 
     context_length = 64
     vocabulary_size = 100
+    longest_token = 10_000
 
     def encode(self, text: str) -> list[int]:
         return [len(word) for word in text.split()]
