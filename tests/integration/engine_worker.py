@@ -12,14 +12,14 @@ from pathlib import Path
 
 from millstream.engines.torch.options import EngineOptions
 from millstream.engines.torch.runtime import RuntimeDirectory
-from tests.integration.submitted import Submitted, torch_engine
+from tests.integration.submitted import Submitted, ready, torch_engine
 from tests.waiting import until_true
 
 
 async def work(directory: Path, options: str, count: int) -> None:
     engine = torch_engine(RuntimeDirectory(directory), EngineOptions.from_json(options))
     await engine.start()
-    await engine.wait_ready()
+    await ready(engine)
     endless = [
         Submitted(engine, request, [100 + request, 200], max_tokens=900) for request in range(count)
     ]

@@ -20,7 +20,7 @@ from millstream.engines.torch.options import EngineOptions
 from millstream.engines.torch.runtime import RuntimeDirectory, holding
 from millstream.errors import EngineUnavailable
 from millstream.streams.hub import Wakeups
-from tests.integration.submitted import Submitted, torch_engine
+from tests.integration.submitted import Submitted, ready, torch_engine
 from tests.waiting import until_true
 
 # One thread: a machine that runs a test suite has other things to do.
@@ -69,7 +69,7 @@ async def ended(directory: RuntimeDirectory) -> None:
 async def engine(directory: RuntimeDirectory) -> AsyncIterator[TorchEngine]:
     engine = torch_engine(directory, OPTIONS)
     await engine.start()
-    await engine.wait_ready()
+    await ready(engine)
     yield engine
     await engine.close()
 
@@ -249,7 +249,7 @@ async def test_a_second_worker_finds_the_running_engine(
 ) -> None:
     other = torch_engine(directory, OPTIONS)
     await other.start()
-    await other.wait_ready()
+    await ready(other)
     assert other.pid == engine.pid
     texts = [(await Submitted(one, 1, prompt(9), max_tokens=6).answer()) for one in (engine, other)]
     assert texts[0].texts == texts[1].texts
@@ -279,7 +279,7 @@ async def test_a_lost_engine_ends_its_streams_and_comes_back(
     assert not engine.ready
     with pytest.raises(EngineUnavailable):
         Submitted(engine, 9, prompt(3), max_tokens=1)
-    await engine.wait_ready()
+    await ready(engine)
     assert engine.pid != former
     assert (await Submitted(engine, 10, prompt(3), max_tokens=4).answer()).tokens == 4
 
@@ -288,7 +288,7 @@ async def test_of_several_workers_one_starts_the_process_and_it_ends_after_the_l
     directory = temporary_directory()
     engines = [torch_engine(directory, OPTIONS, idle_exit_seconds=0.5) for _ in range(3)]
     await asyncio.gather(*(engine.start() for engine in engines))
-    await asyncio.gather(*(engine.wait_ready() for engine in engines))
+    await asyncio.gather(*(ready(engine) for engine in engines))
     assert len({engine.pid for engine in engines}) == 1
     for engine in engines:
         await engine.close()
