@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.servers import Server, free_port, millstream_command, serving
+from tests.waiting import until
 
 CONFIG = """
 [engines.local]
@@ -64,7 +65,6 @@ def idle(server: Server) -> Iterator[Server]:
 
 def assert_idle(server: Server) -> None:
     """No stream, no sequence, no page is left behind."""
-    from tests.e2e.servers import until
 
     until(lambda: server.metric("millstream_active_streams") == 0, what="streams released")
     until(lambda: server.metric("millstream_engine_batch_size") == 0, what="engine idle")

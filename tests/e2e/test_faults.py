@@ -19,9 +19,9 @@ from tests.e2e.servers import (
     granian_command,
     millstream_command,
     serving,
-    until,
 )
 from tests.e2e.test_http1 import CHAT, chat
+from tests.waiting import until
 
 
 def engine_pids(folder: Path) -> list[int]:

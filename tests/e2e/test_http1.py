@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from tests.e2e.http1 import Connection, events
-from tests.e2e.servers import MODEL, Server, until
+from tests.e2e.servers import MODEL, Server
+from tests.waiting import until
 
 CHAT = "/v1/chat/completions"
 

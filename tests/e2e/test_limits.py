@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 
 from tests.e2e.http1 import Connection
-from tests.e2e.servers import Server, until
+from tests.e2e.servers import Server
 from tests.e2e.test_http1 import CHAT, chat
+from tests.waiting import until
 
 
 def post(server: Server, **fields: object) -> httpx.Response:

@@ -71,7 +71,8 @@ def error_response(
 
 def failed_stream_response(outcome: Outcome, failure: Failure) -> JSONResponse:
     """The answer to a request without streaming whose stream did not end well."""
-    if failure.code == "context_length_exceeded":
+    if failure.type == "invalid_request_error":
+        # Refused where it was to be computed: the engine checks again what was checked here.
         return error_response(400, failure)
     return error_response(_OUTCOME_STATUSES.get(outcome, 500), failure)
 

@@ -21,7 +21,10 @@ from millstream.config.sources import FILE_VARIABLE, PREFIX, Keys
 def serve(
     config_file: Path | None, host: str | None, port: int | None, workers: int | None
 ) -> None:
-    """Serve until stopped; streams get `server.drain_seconds` to end."""
+    """Serve until stopped.
+
+    Told to stop, the server lets streams run on for `server.drain_seconds`.
+    """
     given = {"host": host, "port": port, "workers": workers}
     options = {name: value for name, value in given.items() if value is not None}
     overrides: dict[Keys, tuple[object, str]] = {
