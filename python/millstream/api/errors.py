@@ -53,7 +53,7 @@ _HTTP_CODES: Mapping[int, str] = {
 
 
 class BodyRefused(Exception):
-    """The request's body cannot be read: not JSON, too long, of another media type."""
+    """Refused for its form: not JSON, too long, of another media type, none acceptable."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

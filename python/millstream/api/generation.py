@@ -76,14 +76,15 @@ async def answer(
 def _encoder(
     request: Request, body: GenerationRequest, stream: Stream, dialect: Dialect, framing: Framing
 ) -> Encoder:
+    options = body.stream_options or StreamOptions()
     return Encoder(
         dialect=dialect.encoder,
         framing=framing.framing,
         chunk_id=dialect.chunk_id(stream),
         model=stream.model,
         created=stream.created,
-        include_usage=_option(body, "include_usage"),
-        metadata=_option(body, "include_metadata") or _asks_metadata(request),
+        include_usage=bool(options.include_usage),
+        metadata=bool(options.include_metadata) or _asks_metadata(request),
     )
 
 
@@ -101,11 +102,6 @@ def _check_stream_options(body: GenerationRequest) -> None:
                 f"The parameter 'stream_options.{name[:200]}' is not supported by this server.",
                 param=f"stream_options.{name[:200]}",
             )
-
-
-def _option(body: GenerationRequest, name: str) -> bool:
-    options = body.stream_options or StreamOptions()
-    return bool(getattr(options, name))
 
 
 def _asks_metadata(request: Request) -> bool:
