@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
 import pytest
 from pydantic import BaseModel, ValidationError
-from starlette.requests import Request
-from starlette.types import Message
 
 from millstream.api.body import read_json
 from millstream.api.schemas import ChatCompletionRequest, CompletionRequest
 from millstream.errors import InvalidParameter
+from tests.unit.api.posted import JSON, posted
 
 MANY = 1000
 HELLO = {"role": "user", "content": "Hi"}
-
-
-def request(chunks: Iterable[bytes], *headers: tuple[bytes, bytes]) -> Request:
-    """A POST whose body arrives in these pieces."""
-    messages: list[Message] = [
-        {"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks
-    ]
-    messages.append({"type": "http.request", "body": b"", "more_body": False})
-    arriving = iter(messages)
-
-    async def receive() -> Message:
-        return next(arriving)
-
-    sent = [(b"content-type", b"application/json"), *headers]
-    return Request({"type": "http", "method": "POST", "headers": sent}, receive)
 
 
 def completion(prompt: object) -> dict[str, object]:
@@ -85,12 +68,12 @@ async def test_the_first_wrong_item_is_named_with_what_is_wrong(
 ) -> None:
     body = json.dumps(fields).encode()
     with pytest.raises(InvalidParameter, match=message) as refused:
-        await read_json(request([body]), model, max_bytes=1 << 20)
+        await read_json(posted(JSON, body), model, max_bytes=1 << 20)
     assert refused.value.param == param
 
 
 async def test_a_body_is_whole_however_it_is_cut() -> None:
     body = json.dumps(completion("Grüße 🙂")).encode()
     pieces = [body[index : index + 1] for index in range(len(body))]
-    read = await read_json(request(pieces), CompletionRequest, max_bytes=len(body))
+    read = await read_json(posted(JSON, *pieces), CompletionRequest, max_bytes=len(body))
     assert read.prompt == "Grüße 🙂"

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import pytest
 from starlette.requests import Request
-from starlette.types import Message
 
 from millstream.api.body import read_json
 from millstream.api.errors import BodyRefused
 from millstream.api.schemas import CompletionRequest
 from millstream.errors import InvalidParameter
+from tests.unit.api.posted import JSON, posted
 
 GOOD = b'{"model": "m", "prompt": "a"}'
-JSON = {"content-type": "application/json"}
-
-
-def request(headers: dict[str, str], *chunks: bytes, cut: bool = False) -> Request:
-    messages: list[Message] = [
-        {"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks
-    ]
-    end: Message = {"type": "http.request", "body": b"", "more_body": False}
-    messages.append({"type": "http.disconnect"} if cut else end)
-
-    async def receive() -> Message:
-        return messages.pop(0)
-
-    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    return Request({"type": "http", "method": "POST", "headers": raw}, receive)
 
 
 async def read(sent: Request, max_bytes: int = 1000) -> CompletionRequest:
@@ -45,7 +30,7 @@ async def refused(sent: Request, max_bytes: int = 1000) -> int:
 )
 async def test_json_may_come_in_any_pieces(media_type: str) -> None:
     pieces = [GOOD[at : at + 1] for at in range(len(GOOD))]
-    body = await read(request({"content-type": media_type}, *pieces))
+    body = await read(posted({"content-type": media_type}, *pieces))
     assert (body.model, body.prompt) == ("m", "a")
 
 
@@ -54,27 +39,27 @@ async def test_json_may_come_in_any_pieces(media_type: str) -> None:
     [{}, {"content-type": "text/plain"}, {**JSON, "content-encoding": "gzip"}],
 )
 async def test_another_form_is_a_415_before_the_body_is_read(headers: dict[str, str]) -> None:
-    assert await refused(request(headers, b"x" * 5000)) == 415
+    assert await refused(posted(headers, b"x" * 5000)) == 415
 
 
 async def test_a_body_as_long_as_allowed_is_read() -> None:
-    assert (await read(request(JSON, GOOD), len(GOOD))).model == "m"
+    assert (await read(posted(JSON, GOOD), len(GOOD))).model == "m"
 
 
 @pytest.mark.parametrize("told", [True, False])
 async def test_a_longer_one_is_a_413_whether_it_says_so_or_not(told: bool) -> None:
     headers = {**JSON, "content-length": str(len(GOOD))} if told else JSON
-    sent = request(headers, *([] if told else [GOOD[:-1], GOOD[-1:]]))
+    sent = posted(headers, *([] if told else [GOOD[:-1], GOOD[-1:]]))
     assert await refused(sent, len(GOOD) - 1) == 413
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"model": "\xff"}', b"nonsense"])
 async def test_what_is_not_json_is_a_400(content: bytes) -> None:
-    assert await refused(request(JSON, content)) == 400
+    assert await refused(posted(JSON, content)) == 400
 
 
 async def test_a_client_that_leaves_half_way_is_no_defect() -> None:
-    assert await refused(request(JSON, GOOD[:5], cut=True)) == 400
+    assert await refused(posted(JSON, GOOD[:5], cut=True)) == 400
 
 
 @pytest.mark.parametrize(
@@ -88,5 +73,5 @@ async def test_a_client_that_leaves_half_way_is_no_defect() -> None:
 )
 async def test_json_of_another_form_is_a_wrong_field(content: bytes, param: str | None) -> None:
     with pytest.raises(InvalidParameter) as wrong:
-        await read(request(JSON, content))
+        await read(posted(JSON, content))
     assert wrong.value.param == param
