@@ -24,7 +24,12 @@ _IGNORED_OF_A_MESSAGE = frozenset({"name", "refusal"})
 async def create_chat_completion(request: Request) -> Response:
     """Answer a conversation, streamed or whole."""
     parts = services(request)
-    body = await read_json(request, ChatCompletionRequest, max_bytes=parts.server.max_body_bytes)
+    body = await read_json(
+        request,
+        ChatCompletionRequest,
+        max_bytes=parts.server.max_body_bytes,
+        max_seconds=parts.server.body_seconds,
+    )
     messages = [_message(index, message) for index, message in enumerate(body.messages)]
     return await answer(
         request,
