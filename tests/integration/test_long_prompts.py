@@ -35,7 +35,11 @@ def test_other_threads_run_while_a_long_text_is_tokenised(tokenizer: Tokenizer) 
 
 @settings(max_examples=200, deadline=None)
 # SmolLM2 knows no token for some bytes of others: they vanish.
-@given(text=st.text(st.characters(codec="utf-8", min_codepoint=32, max_codepoint=0x2FFFF), max_size=300))
+@given(
+    text=st.text(
+        st.characters(codec="utf-8", min_codepoint=32, max_codepoint=0x2FFFF), max_size=300
+    )
+)
 def test_no_text_is_longer_than_its_tokens_allow(tokenizer: Tokenizer, text: str) -> None:
     assert len(text) <= len(tokenizer.encode(text)) * tokenizer.longest_token
 
