@@ -33,6 +33,9 @@ limits = { concurrency = 1 }
 routes = [{ engine = "local" }]
 timeouts = { total_seconds = 0.5 }
 
+[server]
+body_seconds = 2
+
 [streams]
 keep_alive_seconds = 0.3
 blocked_send_seconds = 2

@@ -47,6 +47,7 @@ _HTTP_CODES: Mapping[int, str] = {
     404: "not_found",
     405: "method_not_allowed",
     406: "not_acceptable",
+    408: "request_timeout",
     413: "request_too_large",
     415: "unsupported_media_type",
 }

@@ -151,6 +151,7 @@ def _generation(
         prompt=prompt,
         params=params,
         deadlines=_deadlines(served),
+        streamed=bool(body.stream),
     )
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+from starlette.types import Message
 
 from millstream.api.body import read_json
+from millstream.api.errors import BodyRefused
 from millstream.api.schemas import ChatCompletionRequest, CompletionRequest
 from millstream.errors import InvalidParameter
 from tests.unit.api.posted import JSON, posted
 
 MANY = 1000
+ROOMY = {"max_bytes": 1 << 20, "max_seconds": 60}
 HELLO = {"role": "user", "content": "Hi"}
 
 
@@ -68,12 +73,60 @@ async def test_the_first_wrong_item_is_named_with_what_is_wrong(
 ) -> None:
     body = json.dumps(fields).encode()
     with pytest.raises(InvalidParameter, match=message) as refused:
-        await read_json(posted(JSON, body), model, max_bytes=1 << 20)
+        await read_json(posted(JSON, body), model, **ROOMY)
     assert refused.value.param == param
 
 
 async def test_a_body_is_whole_however_it_is_cut() -> None:
     body = json.dumps(completion("Grüße 🙂")).encode()
     pieces = [body[index : index + 1] for index in range(len(body))]
-    read = await read_json(posted(JSON, *pieces), CompletionRequest, max_bytes=len(body))
+    read = await read_json(
+        posted(JSON, *pieces), CompletionRequest, max_bytes=len(body), max_seconds=60
+    )
     assert read.prompt == "Grüße 🙂"
+
+
+def announcing(length: int) -> dict[str, str]:
+    return {"content-length": str(length)}
+
+
+@pytest.mark.parametrize("headers", [{}, announcing(300)])
+async def test_a_body_that_is_too_large_is_read_to_its_end_before_it_is_refused(
+    headers: dict[str, str],
+) -> None:
+    # Refused while the client still sends, the connection is reset and the 413 with it.
+    sent = posted({**JSON, **headers}, *[b" " * 100] * 3)
+    with pytest.raises(BodyRefused, match="larger than 100 bytes"):
+        await read_json(sent, CompletionRequest, max_bytes=100, max_seconds=60)
+    with pytest.raises(IndexError):
+        await sent.receive()
+
+
+@pytest.mark.parametrize(
+    ("length", "headers"),
+    [
+        (500, announcing(500)),
+        (150, {**announcing(150), "expect": "100-continue"}),
+        (500, {}),
+        (500, announcing(10**30)),
+    ],
+)
+async def test_a_body_far_too_large_or_not_yet_sent_is_refused_before_its_end(
+    length: int, headers: dict[str, str]
+) -> None:
+    sent = posted({**JSON, **headers}, *[b" " * 50] * (length // 50))
+    with pytest.raises(BodyRefused) as refused:
+        await read_json(sent, CompletionRequest, max_bytes=100, max_seconds=60)
+    assert refused.value.status == 413
+    assert (await sent.receive())["type"] == "http.request"
+
+
+async def test_a_body_that_never_ends_is_given_up() -> None:
+    async def receive() -> Message:
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+    scope = {"type": "http", "method": "POST", "headers": [(b"content-type", b"application/json")]}
+    with pytest.raises(BodyRefused) as refused:
+        await read_json(Request(scope, receive), CompletionRequest, max_bytes=9, max_seconds=0.01)
+    assert refused.value.status == 408

@@ -15,7 +15,7 @@ GOOD = b'{"model": "m", "prompt": "a"}'
 
 
 async def read(sent: Request, max_bytes: int = 1000) -> CompletionRequest:
-    return await read_json(sent, CompletionRequest, max_bytes=max_bytes)
+    return await read_json(sent, CompletionRequest, max_bytes=max_bytes, max_seconds=60)
 
 
 async def refused(sent: Request, max_bytes: int = 1000) -> int:

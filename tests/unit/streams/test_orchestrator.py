@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,9 @@ class Rig:
             wall_clock=lambda: 1_700_000_000 * SECOND,
         )
 
-    def open(self, *, prompt: int = 10, max_tokens: int = 20, n: int = 1) -> Stream | Refusal:
+    def open(
+        self, *, prompt: int = 10, max_tokens: int = 20, n: int = 1, streamed: bool = True
+    ) -> Stream | Refusal:
         return self.orchestrator.open(
             Generation(
                 route="chat.completion",
@@ -54,10 +57,11 @@ class Rig:
                 prompt=[1] * prompt,
                 params=SamplingParams(max_tokens=max_tokens, n=n),
                 deadlines=Deadlines(total_ns=SECOND),
+                streamed=streamed,
             )
         )
 
-    def stream(self, **asked: int) -> Stream:
+    def stream(self, **asked: Any) -> Stream:
         opened = self.open(**asked)
         assert isinstance(opened, Stream)
         return opened
@@ -93,6 +97,14 @@ def test_the_log_keeps_what_the_settings_say() -> None:
     for _ in range(40):
         stream.log.append(Kind.TOKEN, "a", time_ns=1)
     assert stream.log.tail - stream.log.oldest + 1 == 16
+
+
+def test_a_whole_answer_may_be_longer_than_the_log_of_a_stream() -> None:
+    # It was generated to its end and then answered with a 500, since its beginning was gone.
+    stream = Rig().stream(streamed=False)
+    for number in range(50):
+        stream.log.append(Kind.TOKEN, f"{number:04}" * 100, time_ns=1)
+    assert stream.log.text() == "".join(f"{number:04}" * 100 for number in range(50))
 
 
 def test_a_refusal_leaves_nothing_behind() -> None:
