@@ -4,31 +4,47 @@ use std::sync::{Mutex, PoisonError};
 
 use millstream_core::attention::{Bf16, F32, Storage, Threads};
 use millstream_core::decoder::{
-    DecoderError, LayerWeights, Linear, Llama, LlamaShape, LlamaWeights,
+    Codes, DecoderError, LayerWeights, Linear, Llama, LlamaShape, LlamaWeights,
 };
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::attention::{Floats, Row, Shape, row_specs, start_threads};
 
-/// Weights of one layer, row-major, read from the attributes of any object.
+/// A row-major matrix of codes, read from the attributes of any object.
+#[derive(FromPyObject)]
+struct Quantized {
+    bits: u32,
+    codes: PyBuffer<u8>,
+    scales: Floats,
+    offsets: Floats,
+}
+
+/// A row-major matrix.
+#[derive(FromPyObject)]
+enum Matrix {
+    Quantized(Quantized),
+    Plain(Floats),
+}
+
+/// Weights of one layer, read from the attributes of any object; gate and up take turns by 32 rows.
 #[derive(FromPyObject)]
 struct Layer {
     input_norm: Floats,
-    qkv: Floats,
-    output: Floats,
+    qkv: Matrix,
+    output: Matrix,
     mlp_norm: Floats,
-    gate: Floats,
-    up: Floats,
-    down: Floats,
+    gate_up: Matrix,
+    down: Matrix,
 }
 
 /// Weights around the layers and constants, read from the attributes of any object.
 #[derive(FromPyObject)]
 struct Frame {
-    embedding: Floats,
+    embedding: Matrix,
     norm: Floats,
-    head: Option<Floats>,
+    head: Option<Matrix>,
     frequencies: Floats,
     hidden: usize,
     positions: usize,
@@ -40,22 +56,48 @@ fn decoder_error(error: DecoderError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-fn linear<E: Storage>(py: Python<'_>, inputs: usize, rows: &Floats) -> PyResult<Linear<E>> {
-    let rows = rows.read(py)?;
-    py.detach(|| Linear::new(inputs, &rows))
-        .map_err(decoder_error)
+impl Matrix {
+    fn len(&self) -> usize {
+        match self {
+            Self::Quantized(matrix) => matrix.codes.item_count(),
+            Self::Plain(rows) => rows.len(),
+        }
+    }
+
+    fn pack<E: Storage>(&self, py: Python<'_>, inputs: usize) -> PyResult<Linear<E>> {
+        let packed = match self {
+            Self::Plain(rows) => {
+                let rows = rows.read(py)?;
+                py.detach(|| Linear::new(inputs, &rows))
+            }
+            Self::Quantized(matrix) => {
+                let codes = matrix.codes.to_vec(py)?;
+                let (scales, offsets) = (matrix.scales.read(py)?, matrix.offsets.read(py)?);
+                let matrix_of = Codes {
+                    inputs,
+                    codes: &codes,
+                    scales: &scales,
+                    offsets: &offsets,
+                };
+                py.detach(|| match matrix.bits {
+                    4 => Linear::nibbles(&matrix_of),
+                    _ => Linear::bytes(&matrix_of),
+                })
+            }
+        };
+        packed.map_err(decoder_error)
+    }
 }
 
 fn layer<E: Storage>(py: Python<'_>, hidden: usize, layer: &Layer) -> PyResult<LayerWeights<E>> {
-    let (gate, up) = (layer.gate.read(py)?, layer.up.read(py)?);
-    let joined = LayerWeights::<E>::interleave(hidden, &gate, &up);
+    let wide = |matrix: &Matrix| matrix.pack(py, matrix.len() / hidden.max(1));
     Ok(LayerWeights {
         input_norm: layer.input_norm.read(py)?,
-        qkv: linear(py, hidden, &layer.qkv)?,
-        output: linear(py, layer.output.len() / hidden.max(1), &layer.output)?,
+        qkv: layer.qkv.pack(py, hidden)?,
+        output: wide(&layer.output)?,
         mlp_norm: layer.mlp_norm.read(py)?,
-        gate_up: Linear::new(hidden, &joined).map_err(decoder_error)?,
-        down: linear(py, layer.down.len() / hidden.max(1), &layer.down)?,
+        gate_up: layer.gate_up.pack(py, hidden)?,
+        down: wide(&layer.down)?,
     })
 }
 
@@ -69,12 +111,10 @@ fn model<E: Storage>(
     let read = |item: PyResult<Bound<'_, PyAny>>| layer(py, frame.hidden, &item?.extract()?);
     let head = frame.head.as_ref();
     let weights = LlamaWeights {
-        embedding: linear(py, frame.hidden, &frame.embedding)?,
+        embedding: frame.embedding.pack(py, frame.hidden)?,
         layers: layers.try_iter()?.map(read).collect::<PyResult<_>>()?,
         norm: frame.norm.read(py)?,
-        head: head
-            .map(|rows| linear(py, frame.hidden, rows))
-            .transpose()?,
+        head: head.map(|rows| rows.pack(py, frame.hidden)).transpose()?,
         frequencies: frame.frequencies.read(py)?,
     };
     let shape = LlamaShape {

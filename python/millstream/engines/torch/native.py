@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 
 from millstream import _core
-from millstream.engines.torch.llama import inverse_frequencies
 from millstream.engines.torch.model_config import ModelConfig
+from millstream.engines.torch.native_weights import NativeWeights
 from millstream.engines.torch.plan import Plan
 from millstream.engines.torch.weights import Checkpoint
 
@@ -42,33 +42,12 @@ class CacheShape:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    input_norm: Floats
-    qkv: Floats
-    output: Floats
-    mlp_norm: Floats
-    gate: Floats
-    up: Floats
-    down: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    embedding: Floats
-    norm: Floats
-    head: Floats | None
-    frequencies: Floats
-    hidden: int
-    positions: int
-    norm_eps: float
-
-
 class NativeLlama:
     """A Llama-shaped decoder on the CPU.
 
-    Weights and cache are bfloat16 or float32, everything between is float32: so a row's result
-    does not depend on the other rows of its batch, to the bit.
+    With bfloat16 the cache is bfloat16 and so are plain weights; weights of 4 and 8 bits stay as
+    the file has them. Everything between is float32, and a row's result does not depend on the
+    other rows of its batch, to the bit.
     """
 
     def __init__(
@@ -82,11 +61,13 @@ class NativeLlama:
     ) -> None:
         self.config = checkpoint.config
         self.device = torch.device("cpu")
+        half = dtype == torch.bfloat16
+        weights = NativeWeights(checkpoint, coded=half)
         self._decoder = _core.LlamaDecoder(
             CacheShape.of(self.config, num_pages=num_pages, max_batch=max_batch),
-            _frame(checkpoint),
-            _layers(checkpoint),
-            bfloat16=dtype == torch.bfloat16,
+            weights.frame(),
+            weights.layers(),
+            bfloat16=half,
             threads=threads,
         )
 
@@ -157,36 +138,3 @@ def _array(tensor: torch.Tensor) -> Floats:
 
 def _rows(plan: Plan) -> list[tuple[int, int, int]]:
     return list(zip(plan.slots, plan.starts, plan.counts, strict=True))
-
-
-def _frame(checkpoint: Checkpoint) -> _Frame:
-    config = checkpoint.config
-    return _Frame(
-        embedding=_read(checkpoint, "model.embed_tokens"),
-        norm=_read(checkpoint, "model.norm"),
-        head=None if config.tied_head else _read(checkpoint, "lm_head"),
-        frequencies=inverse_frequencies(config).numpy(),
-        hidden=config.hidden_size,
-        positions=config.context_length,
-        norm_eps=config.rms_norm_eps,
-    )
-
-
-def _layers(checkpoint: Checkpoint) -> Iterator[_Layer]:
-    for index in range(checkpoint.config.num_layers):
-        block = f"model.layers.{index}"
-        attention = f"{block}.self_attn"
-        projections = [_read(checkpoint, f"{attention}.{part}_proj") for part in "qkv"]
-        yield _Layer(
-            input_norm=_read(checkpoint, f"{block}.input_layernorm"),
-            qkv=np.concatenate(projections),
-            output=_read(checkpoint, f"{attention}.o_proj"),
-            mlp_norm=_read(checkpoint, f"{block}.post_attention_layernorm"),
-            gate=_read(checkpoint, f"{block}.mlp.gate_proj"),
-            up=_read(checkpoint, f"{block}.mlp.up_proj"),
-            down=_read(checkpoint, f"{block}.mlp.down_proj"),
-        )
-
-
-def _read(checkpoint: Checkpoint, name: str) -> Floats:
-    return _array(checkpoint.tensor(f"{name}.weight", torch.float32))

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from safetensors import SafetensorError, safe_open
 
+from millstream.engines.torch.codes import CodedMatrix, read_codes
 from millstream.engines.torch.dequantize import dequantize
-from millstream.engines.torch.gguf import GgufFile
+from millstream.engines.torch.gguf import GgufFile, GgufTensor
 from millstream.engines.torch.model_config import (
     ModelConfig,
     config_from_gguf,
@@ -31,6 +34,9 @@ class Checkpoint(Protocol):
 
     def tensor(self, name: str, dtype: torch.dtype) -> torch.Tensor:
         """One tensor, in ``dtype``; raises ``ConfigError`` if there is none of this name."""
+
+    def codes(self, name: str) -> CodedMatrix | None:
+        """One matrix as the file has it, or None if the file has plain numbers."""
 
 
 def open_checkpoint(model: ModelFile) -> Checkpoint:
@@ -72,15 +78,28 @@ class GgufCheckpoint:
 
     def tensor(self, name: str, dtype: torch.dtype) -> torch.Tensor:
         """One tensor, dequantised to ``dtype``."""
+        values = dequantize(self._file, self._place(name), dtype)
+        order = self._row_order(name)
+        return values if order is None else values[torch.from_numpy(order)]
+
+    def codes(self, name: str) -> CodedMatrix | None:
+        """One matrix as the file has it, or None if its format has no codes known here."""
+        coded = read_codes(self._file, self._place(name))
+        order = self._row_order(name)
+        return coded if coded is None or order is None else coded.rows(order)
+
+    def _place(self, name: str) -> GgufTensor:
         place = self._file.tensors.get(self._gguf_names.get(name, ""))
         if place is None:
             raise ConfigError(f"{self._file.path} has no tensor for {name}")
-        values = dequantize(self._file, place, dtype)
+        return place
+
+    def _row_order(self, name: str) -> npt.NDArray[np.int64] | None:
         if name.endswith("q_proj.weight"):
-            return _restore_rotary_order(values, self.config.num_heads)
+            return _rotary_order(self.config.num_heads, self.config.head_dim)
         if name.endswith("k_proj.weight"):
-            return _restore_rotary_order(values, self.config.num_kv_heads)
-        return values
+            return _rotary_order(self.config.num_kv_heads, self.config.head_dim)
+        return None
 
     def _translate(self) -> Iterator[tuple[str, str]]:
         for name, gguf_name in _GGUF_OUTER.items():
@@ -91,11 +110,10 @@ class GgufCheckpoint:
                 yield f"model.layers.{layer}.{name}", f"blk.{layer}.{gguf_name}"
 
 
-def _restore_rotary_order(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """Undo GGUF's interleaving of the two halves that rotary positions turn against each other."""
-    rows, columns = weight.shape
-    pairs = weight.view(heads, rows // heads // 2, 2, columns)
-    return pairs.transpose(1, 2).reshape(rows, columns)
+def _rotary_order(heads: int, head_dim: int) -> npt.NDArray[np.int64]:
+    """Undoes GGUF's interleaving of the two halves that rotary positions turn."""
+    rows = np.arange(heads * head_dim, dtype=np.int64)
+    return rows.reshape(heads, head_dim // 2, 2).transpose(0, 2, 1).reshape(-1)
 
 
 class SafetensorsCheckpoint:
@@ -123,6 +141,11 @@ class SafetensorsCheckpoint:
         if file is None:
             raise ConfigError(f"{self.path} has no tensor {name}")
         return _loaded(file, name).to(dtype)
+
+    def codes(self, name: str) -> CodedMatrix | None:
+        """None: these files have plain numbers."""
+        del name
+        return None
 
 
 def _names(file: Any) -> list[str]:

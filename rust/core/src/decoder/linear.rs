@@ -1,59 +1,129 @@
 //! Products with a weight matrix that is kept in panels of 32 outputs.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Arch;
 use rayon::prelude::*;
 
 use super::DecoderError;
-use crate::attention::{AttentionError, PAGE, Storage, exponential, parts};
-
-/// Tokens whose sums are held in registers at a time, with 32 and with 16 vector registers.
-const MOST_TOKENS: usize = 12;
-const FEW_TOKENS: usize = 6;
+use super::gate::Gate;
+use super::plain::PlainPanel;
+use super::quantized::{Codes, Quantized};
+use crate::attention::{AttentionError, PAGE, Storage};
 
 /// A weight matrix `[outputs][inputs]`.
 #[derive(Debug)]
 pub struct Linear<E: Storage> {
     inputs: usize,
     outputs: usize,
-    /// For each panel of 32 outputs: a block for each input.
-    panels: Vec<E::Block>,
+    weights: Weights<E>,
     arch: Arch,
+}
+
+#[derive(Debug)]
+enum Weights<E: Storage> {
+    /// For each panel of 32 outputs: a block for each input.
+    Plain(Vec<E::Block>),
+    Nibbles(Quantized<4>),
+    Bytes(Quantized<8>),
 }
 
 /// What becomes of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
+pub(super) enum Ending {
     Replace,
     Add,
+}
+
+/// All tokens of a step in panels, with the sum of each block of 32 inputs.
+#[derive(Debug)]
+pub(super) struct Inputs<'a> {
+    pub(super) tokens: usize,
+    x: &'a [[f32; PAGE]],
+    sums: Vec<f32>,
+}
+
+impl<'a> Inputs<'a> {
+    fn new(tokens: usize, x: &'a [f32]) -> Self {
+        let (x, _) = x.as_chunks();
+        let sums = x.iter().map(|block: &[f32; PAGE]| block.iter().sum());
+        Self {
+            tokens,
+            x,
+            sums: sums.collect(),
+        }
+    }
+
+    /// Block `block` of inputs of `COUNT` tokens from `first` on.
+    #[inline(always)]
+    pub(super) fn rows<const COUNT: usize>(
+        &self,
+        block: usize,
+        first: usize,
+    ) -> Option<&[[f32; PAGE]; COUNT]> {
+        self.x[block * self.tokens + first..].first_chunk()
+    }
+
+    /// The sums of [`Self::rows`].
+    #[inline(always)]
+    pub(super) fn sums<const COUNT: usize>(
+        &self,
+        block: usize,
+        first: usize,
+    ) -> Option<&[f32; COUNT]> {
+        self.sums[block * self.tokens + first..].first_chunk()
+    }
+}
+
+/// Number of outputs of a matrix of `values` weights; both sizes must be multiples of 32.
+pub(super) fn whole_panels(inputs: usize, values: usize) -> Result<usize, DecoderError> {
+    let outputs = values / inputs.max(1);
+    for (name, width) in [("inputs", inputs), ("outputs", outputs)] {
+        if width == 0 || !width.is_multiple_of(PAGE) {
+            return Err(DecoderError::Width { name, width });
+        }
+    }
+    if values == inputs * outputs {
+        return Ok(outputs);
+    }
+    Err(DecoderError::Attention(AttentionError::Length {
+        name: "weight",
+        found: values,
+        expected: inputs * outputs,
+    }))
 }
 
 impl<E: Storage> Linear<E> {
     /// Packs a row-major matrix; both sizes are multiples of 32.
     pub fn new(inputs: usize, rows: &[f32]) -> Result<Self, DecoderError> {
-        let outputs = rows.len() / inputs.max(1);
-        for (name, width) in [("inputs", inputs), ("outputs", outputs)] {
-            if width == 0 || !width.is_multiple_of(PAGE) {
-                return Err(DecoderError::Width { name, width });
-            }
-        }
-        if rows.len() != inputs * outputs {
-            return Err(DecoderError::Attention(AttentionError::Length {
-                name: "weight",
-                found: rows.len(),
-                expected: inputs * outputs,
-            }));
-        }
+        let outputs = whole_panels(inputs, rows.len())?;
         let panels = rows.chunks(PAGE * inputs).flat_map(|panel| {
             (0..inputs).map(move |input| {
                 E::encode(&std::array::from_fn(|row| panel[row * inputs + input]))
             })
         });
-        Ok(Self {
+        Ok(Self::of(inputs, outputs, Weights::Plain(panels.collect())))
+    }
+
+    /// Packs a matrix of codes of 4 bits.
+    pub fn nibbles(matrix: &Codes<'_>) -> Result<Self, DecoderError> {
+        let outputs = whole_panels(matrix.inputs, matrix.codes.len())?;
+        let weights = Weights::Nibbles(Quantized::new(matrix)?);
+        Ok(Self::of(matrix.inputs, outputs, weights))
+    }
+
+    /// Packs a matrix of codes of 8 bits.
+    pub fn bytes(matrix: &Codes<'_>) -> Result<Self, DecoderError> {
+        let outputs = whole_panels(matrix.inputs, matrix.codes.len())?;
+        let weights = Weights::Bytes(Quantized::new(matrix)?);
+        Ok(Self::of(matrix.inputs, outputs, weights))
+    }
+
+    fn of(inputs: usize, outputs: usize, weights: Weights<E>) -> Self {
+        Self {
             inputs,
             outputs,
-            panels: panels.collect(),
+            weights,
             arch: Arch::new(),
-        })
+        }
     }
 
     /// Number of outputs.
@@ -67,10 +137,18 @@ impl<E: Storage> Linear<E> {
     }
 
     /// One row of the matrix, as an embedding: `[inputs]`.
-    pub(super) fn row(&self, index: usize) -> impl Iterator<Item = f32> {
-        let first = index / PAGE * self.inputs;
-        let panel = &self.panels[first..first + self.inputs];
-        panel.iter().map(move |block| E::get(block, index % PAGE))
+    pub(super) fn row(&self, index: usize) -> Vec<f32> {
+        match &self.weights {
+            Weights::Plain(panels) => {
+                let panel = &panels[index / PAGE * self.inputs..][..self.inputs];
+                panel
+                    .iter()
+                    .map(|block| E::get(block, index % PAGE))
+                    .collect()
+            }
+            Weights::Nibbles(codes) => codes.row(index).collect(),
+            Weights::Bytes(codes) => codes.row(index).collect(),
+        }
     }
 
     /// The product for all tokens, in panels.
@@ -87,12 +165,13 @@ impl<E: Storage> Linear<E> {
 
     /// `silu(gate) * up`, for a matrix whose panels are gate and up in turns.
     pub(super) fn gated(&self, tokens: usize, x: &[f32]) -> Vec<f32> {
+        let inputs = Inputs::new(tokens, x);
         let mut output = vec![0.0; self.outputs / 2 * tokens];
         let work = output.par_chunks_mut(PAGE * tokens).enumerate();
         work.for_each(|(index, gate)| {
             let mut up = vec![0.0; gate.len()];
-            self.panel(2 * index, tokens, x, gate, Ending::Replace);
-            self.panel(2 * index + 1, tokens, x, &mut up, Ending::Replace);
+            self.panel(2 * index, &inputs, gate, Ending::Replace);
+            self.panel(2 * index + 1, &inputs, &mut up, Ending::Replace);
             self.arch.dispatch(Gate { gate, up: &up });
         });
         output
@@ -100,10 +179,11 @@ impl<E: Storage> Linear<E> {
 
     /// Index of the greatest output of each token, the lowest of equals.
     pub(super) fn greatest(&self, tokens: usize, x: &[f32]) -> Vec<usize> {
+        let inputs = Inputs::new(tokens, x);
         let panels = (0..self.outputs / PAGE).into_par_iter();
         let candidates = panels.map(|index| {
             let mut output = vec![0.0; PAGE * tokens];
-            self.panel(index, tokens, x, &mut output, Ending::Replace);
+            self.panel(index, &inputs, &mut output, Ending::Replace);
             let (rows, _) = output.as_chunks::<PAGE>();
             rows.iter()
                 .map(|row| greatest_of(row, index * PAGE))
@@ -123,19 +203,29 @@ impl<E: Storage> Linear<E> {
     }
 
     fn each_panel(&self, tokens: usize, x: &[f32], output: &mut [f32], ending: Ending) {
+        let inputs = Inputs::new(tokens, x);
         let work = output.par_chunks_mut(PAGE * tokens).enumerate();
-        work.for_each(|(index, output)| self.panel(index, tokens, x, output, ending));
+        work.for_each(|(index, output)| self.panel(index, &inputs, output, ending));
     }
 
-    fn panel(&self, index: usize, tokens: usize, x: &[f32], output: &mut [f32], ending: Ending) {
-        let panel = &self.panels[index * self.inputs..][..self.inputs];
-        self.arch.dispatch(Panel::<E> {
-            tokens,
-            x: x.as_chunks().0,
-            panel,
-            output: output.as_chunks_mut().0,
-            ending,
-        });
+    fn panel(&self, index: usize, inputs: &Inputs<'_>, output: &mut [f32], ending: Ending) {
+        let (output, _) = output.as_chunks_mut();
+        match &self.weights {
+            Weights::Plain(panels) => self.arch.dispatch(PlainPanel::<E> {
+                inputs,
+                panel: &panels[index * self.inputs..][..self.inputs],
+                output,
+                ending,
+            }),
+            Weights::Nibbles(codes) => {
+                self.arch
+                    .dispatch(codes.panel(index, inputs, output, ending));
+            }
+            Weights::Bytes(codes) => {
+                self.arch
+                    .dispatch(codes.panel(index, inputs, output, ending));
+            }
+        }
     }
 }
 
@@ -154,127 +244,21 @@ fn better(left: (f32, usize), right: (f32, usize)) -> (f32, usize) {
     if later { right } else { left }
 }
 
-/// One panel of weights against all tokens.
-struct Panel<'a, E: Storage> {
-    tokens: usize,
-    x: &'a [[f32; PAGE]],
-    panel: &'a [E::Block],
-    output: &'a mut [[f32; PAGE]],
-    ending: Ending,
-}
-
-impl<E: Storage> WithSimd for Panel<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
-        let most = if S::REGISTER_COUNT >= 32 {
-            MOST_TOKENS
-        } else {
-            FEW_TOKENS
-        };
-        // Even pieces: 16 tokens as 8 and 8, because 12 and 4 would load the weights for 4.
-        let size = self.tokens.div_ceil(self.tokens.div_ceil(most).max(1));
-        let pieces = std::mem::take(&mut self.output).chunks_mut(size.max(1));
-        for (index, output) in pieces.enumerate() {
-            self.some(simd, index * size, output);
-        }
-    }
-}
-
-impl<E: Storage> Panel<'_, E> {
-    #[inline(always)]
-    fn some<S: Simd>(&self, simd: S, first: usize, output: &mut [[f32; PAGE]]) {
-        match output.len() {
-            1 => self.tokens::<S, 1>(simd, first, output),
-            2 => self.tokens::<S, 2>(simd, first, output),
-            3 => self.tokens::<S, 3>(simd, first, output),
-            4 => self.tokens::<S, 4>(simd, first, output),
-            5 => self.tokens::<S, 5>(simd, first, output),
-            6 => self.tokens::<S, 6>(simd, first, output),
-            7 => self.tokens::<S, 7>(simd, first, output),
-            8 => self.tokens::<S, 8>(simd, first, output),
-            9 => self.tokens::<S, 9>(simd, first, output),
-            10 => self.tokens::<S, 10>(simd, first, output),
-            11 => self.tokens::<S, 11>(simd, first, output),
-            _ => self.tokens::<S, 12>(simd, first, output),
-        }
-    }
-
-    #[inline(always)]
-    fn tokens<S: Simd, const COUNT: usize>(
-        &self,
-        simd: S,
-        first: usize,
-        output: &mut [[f32; PAGE]],
-    ) {
-        for part in 0..parts::<S>() {
-            let mut low = [simd.splat_f32s(0.0); COUNT];
-            let mut high = low;
-            for (index, weights) in self.panel.as_chunks::<PAGE>().0.iter().enumerate() {
-                let start = index * self.tokens + first;
-                let Some(x) = self.x[start..].first_chunk::<COUNT>() else {
-                    return;
-                };
-                for (input, block) in weights.iter().enumerate() {
-                    let (lower, upper) = E::widen(simd, block, part);
-                    for token in 0..COUNT {
-                        let factor = simd.splat_f32s(x[token][input]);
-                        low[token] = simd.mul_add_f32s(lower, factor, low[token]);
-                        high[token] = simd.mul_add_f32s(upper, factor, high[token]);
-                    }
-                }
-            }
-            for (token, output) in output.iter_mut().enumerate() {
-                let vectors = S::as_mut_simd_f32s(output).0;
-                let second = parts::<S>() + part;
-                if self.ending == Ending::Add {
-                    low[token] = simd.add_f32s(low[token], vectors[part]);
-                    high[token] = simd.add_f32s(high[token], vectors[second]);
-                }
-                vectors[part] = low[token];
-                vectors[second] = high[token];
-            }
-        }
-    }
-}
-
-/// `gate = silu(gate) * up`.
-struct Gate<'a> {
-    gate: &'a mut [f32],
-    up: &'a [f32],
-}
-
-impl WithSimd for Gate<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let one = simd.splat_f32s(1.0);
-        let gates = S::as_mut_simd_f32s(self.gate).0;
-        for (gate, up) in gates.iter_mut().zip(S::as_simd_f32s(self.up).0) {
-            let decay = exponential(simd, simd.neg_f32s(*gate));
-            let silu = simd.div_f32s(*gate, simd.add_f32s(one, decay));
-            *gate = simd.mul_f32s(silu, *up);
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::attention::{Bf16, F32};
 
     /// Numbers that bfloat16 holds exactly, so that both storages must agree with the plain sum.
-    fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    pub(crate) fn numbers(count: usize, seed: usize) -> Vec<f32> {
         let number = |index: usize| ((index * 37 + seed * 11) % 61) as f32 / 8.0 - 3.5;
         (0..count).map(number).collect()
     }
 
     /// `[token][input]` as panels.
-    fn panels(tokens: usize, rows: &[f32]) -> Vec<f32> {
+    pub(crate) fn panels(tokens: usize, rows: &[f32]) -> Vec<f32> {
         let inputs = rows.len() / tokens;
         let mut output = vec![0.0; rows.len()];
         for token in 0..tokens {
@@ -286,7 +270,7 @@ mod tests {
         output
     }
 
-    fn plain(inputs: usize, weight: &[f32], x: &[f32]) -> Vec<f32> {
+    pub(crate) fn plain(inputs: usize, weight: &[f32], x: &[f32]) -> Vec<f32> {
         x.chunks(inputs)
             .flat_map(|x| {
                 weight.chunks(inputs).map(move |row| {
@@ -343,7 +327,8 @@ mod tests {
             .iter()
             .map(|v| v / 50.0)
             .collect();
-        let joined = crate::decoder::LayerWeights::<F32>::interleave(inputs, &gate, &up);
+        let turns = gate.chunks(PAGE * inputs).zip(up.chunks(PAGE * inputs));
+        let joined: Vec<f32> = turns.flat_map(|(gate, up)| [gate, up].concat()).collect();
         let found = Linear::<F32>::new(inputs, &joined)
             .unwrap()
             .gated(tokens, &panels(tokens, &x));
@@ -358,8 +343,7 @@ mod tests {
         let weight = numbers(3 * PAGE * PAGE, 4);
         let linear = Linear::<Bf16>::new(PAGE, &weight).unwrap();
         for index in [0, 31, 32, 95] {
-            let row: Vec<f32> = linear.row(index).collect();
-            assert_eq!(row, weight[index * PAGE..][..PAGE]);
+            assert_eq!(linear.row(index), weight[index * PAGE..][..PAGE]);
         }
     }
 

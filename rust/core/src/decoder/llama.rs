@@ -134,7 +134,7 @@ impl<E: Storage> Llama<E> {
         let tokens = ids.len();
         let mut hidden = vec![0.0; tokens * self.shape.hidden];
         for (token, &id) in ids.iter().enumerate() {
-            for (index, value) in self.weights.embedding.row(id).enumerate() {
+            for (index, value) in self.weights.embedding.row(id).into_iter().enumerate() {
                 hidden[place(tokens, token, index)] = value;
             }
         }

@@ -5,13 +5,18 @@
 //! copies, and the next operation reads them as they are.
 
 mod error;
+mod gate;
 mod linear;
 mod llama;
 mod norm;
+mod pieces;
+mod plain;
+mod quantized;
 mod rotary;
 mod weights;
 
 pub use error::DecoderError;
 pub use linear::Linear;
 pub use llama::Llama;
+pub use quantized::Codes;
 pub use weights::{LayerWeights, LlamaShape, LlamaWeights};

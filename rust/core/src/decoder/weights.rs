@@ -1,7 +1,7 @@
 //! What a Llama-shaped model consists of.
 
 use super::Linear;
-use crate::attention::{CacheShape, PAGE, Storage};
+use crate::attention::{CacheShape, Storage};
 
 /// Sizes and constants of a model with its cache.
 #[derive(Debug, Clone, Copy)]
@@ -27,19 +27,10 @@ pub struct LayerWeights<E: Storage> {
     pub output: Linear<E>,
     /// Norm before the gated part, `[hidden]`.
     pub mlp_norm: Vec<f32>,
-    /// Gate and up, [`interleaved`](LayerWeights::interleave).
+    /// Gate and up in turns of 32 rows each: `[2 * intermediate][hidden]`.
     pub gate_up: Linear<E>,
     /// `[hidden][intermediate]`.
     pub down: Linear<E>,
-}
-
-impl<E: Storage> LayerWeights<E> {
-    /// Joins gate and up row-major so that panels of 32 outputs take turns.
-    pub fn interleave(inputs: usize, gate: &[f32], up: &[f32]) -> Vec<f32> {
-        let panel = PAGE * inputs.max(1);
-        let pairs = gate.chunks(panel).zip(up.chunks(panel));
-        pairs.flat_map(|(gate, up)| [gate, up].concat()).collect()
-    }
 }
 
 /// All weights.
