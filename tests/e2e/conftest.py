@@ -25,6 +25,10 @@ routes = [{ engine = "local" }]
 routes = [{ engine = "local" }]
 limits = { requests = { per_second = 1, burst = 2 }, tokens = { limit = 400, window_ms = 60000 } }
 
+[models.hundred-tokens-a-minute]
+routes = [{ engine = "local" }]
+limits = { requests = { per_second = 1000 }, tokens = { limit = 100, window_ms = 60000 } }
+
 [models.one-at-a-time]
 routes = [{ engine = "local" }]
 limits = { concurrency = 1 }

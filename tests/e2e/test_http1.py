@@ -194,6 +194,13 @@ def test_megabytes_that_cannot_fit_are_refused_without_a_count(
     assert " characters; this model takes at most " in error["message"]
 
 
+def test_ids_that_do_not_fit_are_counted_as_tokens(idle: Server) -> None:
+    body = {"model": MODEL, "prompt": [1] * 800_000}
+    answer = httpx.post(f"{idle.url}/v1/completions", json=body)
+    assert answer.status_code == 400
+    assert "The prompt has 800000 tokens" in answer.json()["error"]["message"]
+
+
 def test_a_body_that_does_not_come_is_given_up(idle: Server) -> None:
     with Connection(idle.port) as client:
         content = request_bytes(CHAT, chat())

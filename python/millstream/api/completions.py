@@ -36,7 +36,7 @@ async def create_completion(request: Request) -> Response:
         request,
         body,
         lambda tokenizer: _encode(tokenizer, prompt),
-        prompt_characters=len(prompt),
+        prompt_characters=len(prompt) if isinstance(prompt, str) else 0,
         dialect=COMPLETION,
         services=parts,
     )
