@@ -80,6 +80,18 @@ def test_a_killed_engine_ends_its_streams_and_comes_back(own_server: Server, fol
     assert_idle(own_server)
 
 
+def test_an_engine_that_stands_still_is_not_ready_until_it_goes_on(
+    own_server: Server, folder: Path
+) -> None:
+    (engine,) = engine_pids(folder)
+    os.kill(engine, signal.SIGSTOP)
+    try:
+        until(lambda: not own_server.ready(), what="not ready")
+    finally:
+        os.kill(engine, signal.SIGCONT)
+    until(own_server.ready, what="ready again")
+
+
 def test_a_killed_worker_frees_its_requests_and_the_engine_stays(
     config: Path, folder: Path
 ) -> None:

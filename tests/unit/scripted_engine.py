@@ -62,6 +62,8 @@ class ScriptedEngine(ManualEngine):
     options: EngineOptions | None = None
     submitted: list[tuple[list[int], SamplingParams]] = field(default_factory=list)
     closed: bool = False
+    answers: bool = True
+    idle_ns: int = 0
 
     @property
     def tokenizer(self) -> Words:
@@ -83,5 +85,7 @@ class ScriptedEngine(ManualEngine):
         asyncio.get_running_loop().call_soon(self.script, self, request)
 
     async def stats(self) -> EngineStats | None:
+        if not self.answers:
+            return None
         numbers = dict.fromkeys(EngineStats.__struct_fields__, 0)
-        return EngineStats(**numbers | {"running": 2, "pages_total": 9})
+        return EngineStats(**numbers | {"running": 2, "pages_total": 9, "idle_ns": self.idle_ns})

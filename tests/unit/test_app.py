@@ -11,6 +11,7 @@ import pytest
 
 from millstream import app as assembly
 from millstream.admission import sole_worker
+from millstream.api.health import HUNG_STEP_NS
 from millstream.api.services import Services
 from millstream.config import Settings, load_settings
 from millstream.errors import ConfigError
@@ -46,6 +47,18 @@ async def test_readiness_follows_the_engines(
     engine.ready = False
     assert (await client.get("/readyz")).status_code == 503
     assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_an_engine_that_hangs_is_not_ready(
+    client: httpx.AsyncClient, engine: ScriptedEngine
+) -> None:
+    # vLLM#42897: the process lived and its step never ended.
+    engine.idle_ns = HUNG_STEP_NS
+    assert (await client.get("/readyz")).status_code == 200
+    engine.idle_ns += 1
+    assert (await client.get("/readyz")).status_code == 503
+    engine.idle_ns, engine.answers = 0, False
+    assert (await client.get("/readyz")).status_code == 503
 
 
 async def test_a_worker_that_was_told_to_leave_is_not_ready_and_takes_nothing(

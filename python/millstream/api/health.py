@@ -11,10 +11,13 @@ from starlette.responses import JSONResponse, Response
 from millstream.api.services import services
 
 if TYPE_CHECKING:
-    from millstream.engines.base import EngineStats
+    from millstream.engines.base import Engine, EngineStats
     from millstream.telemetry.metrics import Metrics
 
 router = APIRouter()
+
+HUNG_STEP_NS = 30_000_000_000
+"""Age at which a step is taken for one that will not end."""
 
 
 @router.get("/healthz")
@@ -25,9 +28,9 @@ async def healthz() -> dict[str, str]:
 
 @router.get("/readyz")
 async def readyz(request: Request) -> JSONResponse:
-    """200 while every engine takes requests and the worker is not on its way out, else 503."""
+    """200 while every engine works and the worker is not on its way out, else 503."""
     parts = services(request)
-    engines = {name: engine.ready for name, engine in parts.engines.items()}
+    engines = {name: await _works(engine) for name, engine in parts.engines.items()}
     ready = all(engines.values()) and not parts.drain.begun
     content = {
         "status": "ready" if ready else "not_ready",
@@ -35,6 +38,16 @@ async def readyz(request: Request) -> JSONResponse:
         "engines": engines,
     }
     return JSONResponse(content, status_code=200 if ready else 503)
+
+
+async def _works(engine: Engine) -> bool:
+    """Whether the engine takes requests and gets on with them.
+
+    A process that lives may still hang, in a step or altogether (vLLM#42897): what counts is that
+    it answers, and the age of the step that it is in.
+    """
+    stats = await engine.stats() if engine.ready else None
+    return stats is not None and not (stats.running and stats.idle_ns > HUNG_STEP_NS)
 
 
 @router.get("/metrics")
