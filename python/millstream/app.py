@@ -23,6 +23,7 @@ from millstream.streams.drain import Drain
 from millstream.streams.hub import Hub, Wakeups
 from millstream.streams.metrics import StreamMetrics
 from millstream.streams.orchestrator import Orchestrator
+from millstream.streams.orphan import OrphanWatch
 from millstream.streams.registry import StreamRegistry
 from millstream.streams.response import DIRECT_SEND
 from millstream.streams.sweeper import Sweeper
@@ -83,7 +84,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     for engine in engines.values():
         stack.push_async_callback(engine.close)
         await engine.start()
-    sweeper = Sweeper([StreamTimers(registry), deliveries, drain])
+    sweeper = Sweeper([StreamTimers(registry), deliveries, drain, OrphanWatch()])
     stack.callback(sweeper.close)
     sweeper.start()
     drain.install()

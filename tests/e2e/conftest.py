@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.servers import Server, free_port, millstream_command, serving
+from tests.waiting import until
 
 CONFIG = """
 [engines.local]
@@ -24,6 +25,10 @@ routes = [{ engine = "local" }]
 routes = [{ engine = "local" }]
 limits = { requests = { per_second = 1, burst = 2 }, tokens = { limit = 400, window_ms = 60000 } }
 
+[models.hundred-tokens-a-minute]
+routes = [{ engine = "local" }]
+limits = { requests = { per_second = 1000 }, tokens = { limit = 100, window_ms = 60000 } }
+
 [models.one-at-a-time]
 routes = [{ engine = "local" }]
 limits = { concurrency = 1 }
@@ -31,6 +36,9 @@ limits = { concurrency = 1 }
 [models.hasty]
 routes = [{ engine = "local" }]
 timeouts = { total_seconds = 0.5 }
+
+[server]
+body_seconds = 2
 
 [streams]
 keep_alive_seconds = 0.3
@@ -64,7 +72,6 @@ def idle(server: Server) -> Iterator[Server]:
 
 def assert_idle(server: Server) -> None:
     """No stream, no sequence, no page is left behind."""
-    from tests.e2e.servers import until
 
     until(lambda: server.metric("millstream_active_streams") == 0, what="streams released")
     until(lambda: server.metric("millstream_engine_batch_size") == 0, what="engine idle")

@@ -67,6 +67,12 @@ class Connection:
             if not self.complete and not self._more():
                 return
 
+    def rest(self) -> bytes:
+        """What comes until the server closes, as it is."""
+        while self._more():
+            pass
+        return self._raw
+
     def _skip_head(self) -> None:
         if not self.head:
             self.read_head()

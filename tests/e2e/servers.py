@@ -8,13 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
+
+from tests.waiting import until
 
 MODEL = "smollm2-135m-instruct"
 START_SECONDS = 90.0
@@ -61,16 +62,6 @@ class Server:
         """Process ids of the Granian workers."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         return [int(pid) for pid in children.split()]
-
-
-def until(condition: object, *, seconds: float = 30.0, what: str = "") -> None:
-    """Poll a condition; fails after ``seconds`` (a bound on a hang, not a measurement)."""
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not reached in {seconds} s: {what or condition}")
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager

@@ -19,9 +19,9 @@ from tests.e2e.servers import (
     granian_command,
     millstream_command,
     serving,
-    until,
 )
 from tests.e2e.test_http1 import CHAT, chat
+from tests.waiting import until
 
 
 def engine_pids(folder: Path) -> list[int]:
@@ -154,12 +154,35 @@ def test_a_server_that_is_told_to_leave_lets_streams_finish(own_server: Server) 
     assert own_server.process.wait(30) is not None
 
 
+def test_workers_whose_server_was_killed_finish_their_streams_and_leave(
+    own_server: Server,
+) -> None:
+    # They served on for ever, and the next server found its port taken.
+    (worker,) = [pid for pid in own_server.workers() if is_worker(pid)]
+    with Connection(own_server.port) as client:
+        client.post(CHAT, chat(max_tokens=60, ignore_eos=True))
+        client.read_until(b"data: ")
+        own_server.process.kill()
+        client.read_all()
+        assert client.complete
+        assert events(client.body)[-1] == "[DONE]"
+    until(lambda: ended(worker), what="the worker has ended")
+
+
 def unlimited(config: Path, folder: Path) -> Path:
     """The configuration without limits, which one process alone may keep in memory."""
     path = folder / "unlimited.toml"
     kept = [line for line in config.read_text().splitlines() if not line.startswith("limits")]
     path.write_text("\n".join(kept))
     return path
+
+
+def ended(pid: int) -> bool:
+    """Whether the process is gone, or waits only for somebody to ask how it ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() == b""
+    except OSError:
+        return True
 
 
 def is_worker(pid: int) -> bool:

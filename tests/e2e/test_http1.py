@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from http.client import HTTPConnection
 
 import httpx
 import pytest
 
-from tests.e2e.http1 import Connection, events
-from tests.e2e.servers import MODEL, Server, until
+from tests.e2e.http1 import Connection, events, request_bytes
+from tests.e2e.servers import MODEL, Server
+from tests.waiting import until
 
 CHAT = "/v1/chat/completions"
 
@@ -162,6 +164,62 @@ def test_a_wrong_field_is_named(idle: Server, fields: dict[str, object], param: 
     answer = httpx.post(f"{idle.url}{CHAT}", json={**chat(), **fields})
     assert answer.status_code == 422, answer.text
     assert answer.json()["error"]["param"] == param
+
+
+def test_an_unknown_member_of_a_content_part_is_named(idle: Server) -> None:
+    part = {"type": "text", "text": "x", "colour": "red"}
+    answer = httpx.post(
+        f"{idle.url}{CHAT}", json=chat(messages=[{"role": "user", "content": [part]}])
+    )
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "messages[0].content[0].colour"
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/v1/completions", {"prompt": "1" * 4_000_000}),
+        (CHAT, {"messages": [{"role": "user", "content": "1" * 4_000_000}]}),
+    ],
+)
+def test_megabytes_that_cannot_fit_are_refused_without_a_count(
+    idle: Server, path: str, fields: dict[str, object]
+) -> None:
+    # They were tokenised first: the loop stood still for 31 s, and 700 MB stayed in use.
+    answer = httpx.post(f"{idle.url}{path}", json={"model": MODEL, **fields})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["code"] == "context_length_exceeded"
+    assert error["param"] in fields
+    assert " characters; this model takes at most " in error["message"]
+
+
+def test_ids_that_do_not_fit_are_counted_as_tokens(idle: Server) -> None:
+    body = {"model": MODEL, "prompt": [1] * 800_000}
+    answer = httpx.post(f"{idle.url}/v1/completions", json=body)
+    assert answer.status_code == 400
+    assert "The prompt has 800000 tokens" in answer.json()["error"]["message"]
+
+
+def test_a_body_that_does_not_come_is_given_up(idle: Server) -> None:
+    with Connection(idle.port) as client:
+        content = request_bytes(CHAT, chat())
+        client.socket.sendall(content[:-10])
+        assert client.read_head() == 408
+        assert b"request_timeout" in client.rest()
+
+
+def test_a_client_that_sends_too_much_gets_its_answer_and_keeps_its_connection(
+    idle: Server,
+) -> None:
+    # Refused while it sent, its connection was reset and the 413 lost with it.
+    connection = HTTPConnection("127.0.0.1", idle.port, timeout=30)
+    for status, content in [(413, b" " * (5 << 20)), (400, b"{")]:
+        connection.request("POST", CHAT, content, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == status
+    connection.close()
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])

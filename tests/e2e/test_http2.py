@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.e2e.http1 import events
 from tests.e2e.http2 import Http2Connection
-from tests.e2e.servers import Server, until
+from tests.e2e.servers import Server
 from tests.e2e.test_http1 import CHAT, chat
+from tests.waiting import until
 
 
 def test_streams_share_a_connection_and_end_whole(idle: Server) -> None:

@@ -47,15 +47,6 @@ def test_the_python_example_prints_a_true_answer(idle: Server) -> None:
     assert "Paris" in output
 
 
-def test_the_configuration_example_is_valid(tmp_path: Path) -> None:
-    (content,) = blocks("toml")
-    path = tmp_path / "millstream.toml"
-    path.write_text(content)
-    command = [sys.executable, "-m", "millstream.cli", "config", "check", "--config", str(path)]
-    checked = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-
-
 @pytest.mark.parametrize("target", ["serve", "test"])
 def test_the_first_commands_are_targets_of_the_makefile(target: str) -> None:
     assert f"make {target} " in README.read_text()[:1200]

@@ -12,18 +12,18 @@ from pathlib import Path
 
 from millstream.engines.torch.options import EngineOptions
 from millstream.engines.torch.runtime import RuntimeDirectory
-from tests.integration.submitted import Submitted, torch_engine
-from tests.reference.waiting import until
+from tests.integration.submitted import Submitted, ready, torch_engine
+from tests.waiting import until_true
 
 
 async def work(directory: Path, options: str, count: int) -> None:
     engine = torch_engine(RuntimeDirectory(directory), EngineOptions.from_json(options))
     await engine.start()
-    await engine.wait_ready()
+    await ready(engine)
     endless = [
         Submitted(engine, request, [100 + request, 200], max_tokens=900) for request in range(count)
     ]
-    await until(lambda: all(one.records for one in endless))
+    await until_true(lambda: all(one.records for one in endless))
     print("working", flush=True)
     await asyncio.Event().wait()
 

@@ -14,6 +14,7 @@ from millstream.engines.torch.runtime import RuntimeDirectory
 from millstream.streams.hub import Hub, Wakeups
 from millstream.types import Kind, SamplingParams
 from tests.reference.records import Answer, Taken
+from tests.waiting import until_true
 
 
 def torch_engine(
@@ -24,6 +25,11 @@ def torch_engine(
     return TorchEngine(
         "local", options, hub=hub, directory=directory, idle_exit_seconds=idle_exit_seconds
     )
+
+
+async def ready(engine: TorchEngine) -> None:
+    """Return when the engine is ready, however long that takes."""
+    await until_true(lambda: engine.ready)
 
 
 class Submitted:

@@ -20,8 +20,8 @@ from millstream.engines.torch.options import EngineOptions
 from millstream.engines.torch.runtime import RuntimeDirectory, holding
 from millstream.errors import EngineUnavailable
 from millstream.streams.hub import Wakeups
-from tests.integration.submitted import Submitted, torch_engine
-from tests.reference.waiting import until
+from tests.integration.submitted import Submitted, ready, torch_engine
+from tests.waiting import until_true
 
 # One thread: a machine that runs a test suite has other things to do.
 OPTIONS = EngineOptions(
@@ -62,21 +62,21 @@ def is_free(path: Path) -> bool:
 
 async def ended(directory: RuntimeDirectory) -> None:
     """Return when no process holds the directory any more."""
-    await until(lambda: is_free(directory.lock))
+    await until_true(lambda: is_free(directory.lock))
 
 
 @pytest.fixture
 async def engine(directory: RuntimeDirectory) -> AsyncIterator[TorchEngine]:
     engine = torch_engine(directory, OPTIONS)
     await engine.start()
-    await engine.wait_ready()
+    await ready(engine)
     yield engine
     await engine.close()
 
 
 async def started(request: Submitted) -> None:
     """Return once the first record is there."""
-    await until(lambda: bool(request.records))
+    await until_true(lambda: bool(request.records))
 
 
 async def stats_when(engine: TorchEngine, **expected: int) -> EngineStats:
@@ -196,7 +196,7 @@ async def test_an_abort_in_decode_frees_everything_within_two_steps(engine: Torc
     before = await stats_when(engine, running=2)
     assert await abort_and_count_steps(engine, 1, before.steps) <= 2
     seen = len(stream.records)
-    await asyncio.sleep(0.1)
+    assert await engine.stats() is not None  # the next steps would have written by now
     assert len(stream.records) == seen
     assert not stream.end.done()
 
@@ -249,7 +249,7 @@ async def test_a_second_worker_finds_the_running_engine(
 ) -> None:
     other = torch_engine(directory, OPTIONS)
     await other.start()
-    await other.wait_ready()
+    await ready(other)
     assert other.pid == engine.pid
     texts = [(await Submitted(one, 1, prompt(9), max_tokens=6).answer()) for one in (engine, other)]
     assert texts[0].texts == texts[1].texts
@@ -279,7 +279,7 @@ async def test_a_lost_engine_ends_its_streams_and_comes_back(
     assert not engine.ready
     with pytest.raises(EngineUnavailable):
         Submitted(engine, 9, prompt(3), max_tokens=1)
-    await engine.wait_ready()
+    await ready(engine)
     assert engine.pid != former
     assert (await Submitted(engine, 10, prompt(3), max_tokens=4).answer()).tokens == 4
 
@@ -288,7 +288,7 @@ async def test_of_several_workers_one_starts_the_process_and_it_ends_after_the_l
     directory = temporary_directory()
     engines = [torch_engine(directory, OPTIONS, idle_exit_seconds=0.5) for _ in range(3)]
     await asyncio.gather(*(engine.start() for engine in engines))
-    await asyncio.gather(*(engine.wait_ready() for engine in engines))
+    await asyncio.gather(*(ready(engine) for engine in engines))
     assert len({engine.pid for engine in engines}) == 1
     for engine in engines:
         await engine.close()
@@ -308,7 +308,7 @@ async def test_a_model_that_cannot_be_loaded_is_said_with_the_end_of_the_log() -
     engine = torch_engine(directory, EngineOptions(model=str(broken)))
     engine.__dict__["tokenizer"] = None  # the worker's side is not what fails here
     await engine.start()
-    await until(lambda: engine.fault is not None)
+    await until_true(lambda: engine.fault is not None)
     assert engine.fault is not None
     assert "the engine ended while it started" in engine.fault
     assert "Error" in engine.fault

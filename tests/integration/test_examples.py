@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from millstream import SseParser
-from tests.e2e.servers import free_port, stop, until
+from tests.e2e.servers import free_port, stop
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 

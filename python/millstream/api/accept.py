@@ -32,7 +32,8 @@ def framing_for(request: Request) -> Framing:
 
     Raises `BodyRefused` (406) where it accepts none.
     """
-    header = request.headers.get("accept", "").strip()
+    # Several fields of one name are one list (RFC 9110, 5.3).
+    header = ",".join(request.headers.getlist("accept")).strip()
     if not header:
         return FRAMINGS[0]
     weights = _weights(header)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.requests import ClientDisconnect, Request
 
 from millstream.api.errors import BodyRefused
@@ -12,14 +14,26 @@ from millstream.errors import InvalidParameter
 
 Model = TypeVar("Model", bound=BaseModel)
 
+READ_ON = 4
+"""A body of up to this many times the limit is read to its end, and forgotten, before the refusal:
+the connection of a client that still sends would be reset, the answer lost with it."""
 
-async def read_json(request: Request, model: type[Model], *, max_bytes: int) -> Model:
+
+async def read_json(
+    request: Request, model: type[Model], *, max_bytes: int, max_seconds: float
+) -> Model:
     """The body as this model.
 
-    Raises `BodyRefused` (415, 413, 400) and `InvalidParameter` for the first field that is wrong.
+    Raises `BodyRefused` (415, 413, 408, 400) and `InvalidParameter` for the first field that is
+    wrong.
     """
     _require_json(request)
-    body = await _read(request, max_bytes)
+    try:
+        async with asyncio.timeout(max_seconds):
+            body = await _read(request, max_bytes)
+    except TimeoutError:
+        message = f"The body was not complete within {max_seconds:g} seconds."
+        raise BodyRefused(408, message) from None
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
@@ -37,31 +51,41 @@ def _require_json(request: Request) -> None:
 
 async def _read(request: Request, max_bytes: int) -> bytes:
     too_large = BodyRefused(413, f"The body is larger than {max_bytes} bytes.")
-    length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > max_bytes:
+    said = request.headers.get("content-length", "")
+    length = int(said[:20]) if said.isdecimal() else 0
+    if length > READ_ON * max_bytes or (length > max_bytes and "expect" in request.headers):
         raise too_large
-    body = bytearray()
+    body, size = bytearray(), 0
     try:
         async for chunk in request.stream():
-            body += chunk
-            if len(body) > max_bytes:
+            size += len(chunk)
+            if size > READ_ON * max_bytes:
                 raise too_large
+            if size <= max_bytes:
+                body += chunk
     except ClientDisconnect:
         raise BodyRefused(400, "The client left before the body was complete.") from None
+    if size > max_bytes:
+        raise too_large
     return bytes(body)
 
 
 def _explained(error: ValidationError) -> Exception:
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    # Of the members of a union, the one that got furthest is the one that was meant.
     first = max(
         (problem for problem in problems if problem["loc"][:1] == problems[0]["loc"][:1]),
-        key=lambda problem: len(_path(problem["loc"])),
+        key=_progress,
     )
     if first["type"] == "json_invalid":
         return BodyRefused(400, f"The body is not JSON. {first['msg']}")
     field = _path(first["loc"])
     return InvalidParameter(f"{field or 'body'}: {first['msg']}", param=field or None)
+
+
+def _progress(problem: ErrorDetails) -> tuple[list[int], bool]:
+    """How far a member of a union got; the one that got furthest is the one that was meant."""
+    indexes = [part for part in problem["loc"] if isinstance(part, int)]
+    return indexes, not problem["type"].endswith("_type")
 
 
 def _path(location: tuple[int | str, ...]) -> str:

@@ -25,13 +25,18 @@ router = APIRouter()
 async def create_completion(request: Request) -> Response:
     """Continue a text or a list of token ids, streamed or whole."""
     parts = services(request)
-    body = await read_json(request, CompletionRequest, max_bytes=parts.server.max_body_bytes)
+    body = await read_json(
+        request,
+        CompletionRequest,
+        max_bytes=parts.server.max_body_bytes,
+        max_seconds=parts.server.body_seconds,
+    )
     prompt = _prompt(body)
     return await answer(
         request,
         body,
         lambda tokenizer: _encode(tokenizer, prompt),
-        prompt_characters=len(prompt),
+        prompt_characters=len(prompt) if isinstance(prompt, str) else 0,
         dialect=COMPLETION,
         services=parts,
     )

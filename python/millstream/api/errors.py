@@ -47,13 +47,14 @@ _HTTP_CODES: Mapping[int, str] = {
     404: "not_found",
     405: "method_not_allowed",
     406: "not_acceptable",
+    408: "request_timeout",
     413: "request_too_large",
     415: "unsupported_media_type",
 }
 
 
 class BodyRefused(Exception):
-    """The request's body cannot be read: not JSON, too long, of another media type."""
+    """Refused for its form: not JSON, too long, of another media type, none acceptable."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -71,7 +72,8 @@ def error_response(
 
 def failed_stream_response(outcome: Outcome, failure: Failure) -> JSONResponse:
     """The answer to a request without streaming whose stream did not end well."""
-    if failure.code == "context_length_exceeded":
+    if failure.type == "invalid_request_error":
+        # Refused where it was to be computed: the engine checks again what was checked here.
         return error_response(400, failure)
     return error_response(_OUTCOME_STATUSES.get(outcome, 500), failure)
 

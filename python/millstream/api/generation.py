@@ -16,7 +16,7 @@ from millstream.api.dialect import Dialect, completion_object
 from millstream.api.errors import failed_stream_response
 from millstream.api.parameters import refuse_unsupported
 from millstream.api.ratelimit import limit_headers, refusal_response
-from millstream.api.sampling import sampling_params
+from millstream.api.sampling import prompt_too_long, sampling_params
 from millstream.api.schemas import GenerationRequest, StreamOptions
 from millstream.api.services import ServedModel, Services
 from millstream.errors import EngineUnavailable, UnsupportedParameter
@@ -50,7 +50,7 @@ async def answer(
     _check_stream_options(body)
     framing = framing_for(request) if body.stream else None
     served = services.model(body.model)
-    prompt = await _tokenise(served, encode, prompt_characters)
+    prompt = await _tokenise(served, body, encode, prompt_characters)
     opened = services.orchestrator.open(_generation(served, body, prompt, dialect))
     if isinstance(opened, Refusal):
         services.metrics.refusal(opened.scope_kind, opened.dimension)
@@ -76,14 +76,15 @@ async def answer(
 def _encoder(
     request: Request, body: GenerationRequest, stream: Stream, dialect: Dialect, framing: Framing
 ) -> Encoder:
+    options = body.stream_options or StreamOptions()
     return Encoder(
         dialect=dialect.encoder,
         framing=framing.framing,
         chunk_id=dialect.chunk_id(stream),
         model=stream.model,
         created=stream.created,
-        include_usage=_option(body, "include_usage"),
-        metadata=_option(body, "include_metadata") or _asks_metadata(request),
+        include_usage=bool(options.include_usage),
+        metadata=bool(options.include_metadata) or _asks_metadata(request),
     )
 
 
@@ -103,36 +104,44 @@ def _check_stream_options(body: GenerationRequest) -> None:
             )
 
 
-def _option(body: GenerationRequest, name: str) -> bool:
-    options = body.stream_options or StreamOptions()
-    return bool(getattr(options, name))
-
-
 def _asks_metadata(request: Request) -> bool:
     return request.headers.get("x-stream-metadata") == "1"
 
 
 async def _tokenise(
-    served: ServedModel, encode: Callable[[Tokenizer], list[int]], characters: int
+    served: ServedModel,
+    body: GenerationRequest,
+    encode: Callable[[Tokenizer], list[int]],
+    characters: int,
 ) -> list[int]:
-    if not served.engine.ready:
-        raise EngineUnavailable(f"The engine of model '{served.name}' is not ready.")
+    context_length = _context_length(served)
     tokenizer = served.engine.tokenizer
     if characters <= INLINE_PROMPT_CHARACTERS:
         return encode(tokenizer)
-    return await asyncio.to_thread(encode, tokenizer)
+
+    def encode_if_it_can_fit() -> list[int]:
+        # Megabytes that cannot fit would cost seconds and hundreds of megabytes to count.
+        if characters > context_length * tokenizer.longest_token:
+            raise prompt_too_long(body, f"{characters} characters", context_length)
+        return encode(tokenizer)
+
+    return await asyncio.to_thread(encode_if_it_can_fit)
+
+
+def _context_length(served: ServedModel) -> int:
+    info = served.engine.model_info
+    if info is None or not served.engine.ready:
+        raise EngineUnavailable(f"The engine of model '{served.name}' is not ready.")
+    return min(info.context_length, info.cache_tokens)
 
 
 def _generation(
     served: ServedModel, body: GenerationRequest, prompt: list[int], dialect: Dialect
 ) -> Generation:
-    info = served.engine.model_info
-    if info is None:
-        raise EngineUnavailable(f"The engine of model '{served.name}' is not ready.")
     params = sampling_params(
         body,
         prompt_tokens=len(prompt),
-        context_length=min(info.context_length, info.cache_tokens),
+        context_length=_context_length(served),
         max_tokens_cap=served.settings.max_tokens,
     )
     return Generation(
@@ -142,6 +151,7 @@ def _generation(
         prompt=prompt,
         params=params,
         deadlines=_deadlines(served),
+        streamed=bool(body.stream),
     )
 
 

@@ -51,7 +51,8 @@ def refuse_unsupported(extra: Mapping[str, object] | None, known: Iterable[str])
     for name, value in (extra or {}).items():
         if value is None or name in HARMLESS or _is_neutral(name, value):
             continue
-        raise UnsupportedParameter(_explanation(name, known), param=name[:200])
+        shown = name[:200]
+        raise UnsupportedParameter(_explanation(shown, known), param=shown)
 
 
 def _is_neutral(name: str, value: object) -> bool:
@@ -65,4 +66,4 @@ def _explanation(name: str, known: Iterable[str]) -> str:
         return f"The parameter '{name}' is not supported by this server."
     nearest = get_close_matches(name, [*known, *NEUTRAL, *HARMLESS], n=1)
     hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
-    return f"Unknown parameter '{name[:200]}'.{hint}"
+    return f"Unknown parameter '{name}'.{hint}"

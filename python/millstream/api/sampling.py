@@ -17,11 +17,7 @@ def sampling_params(
     """
     room = context_length - prompt_tokens
     if room < 1:
-        raise ContextLengthExceeded(
-            f"The prompt has {prompt_tokens} tokens; this model takes at most {context_length} "
-            "for prompt and completion together.",
-            param="messages" if isinstance(body, ChatCompletionRequest) else "prompt",
-        )
+        raise prompt_too_long(body, f"{prompt_tokens} tokens", context_length)
     return SamplingParams(
         max_tokens=_max_tokens(body, room, max_tokens_cap),
         temperature=_or(body.temperature, 1.0),
@@ -35,6 +31,17 @@ def sampling_params(
         stop=_stop(body),
         n=body.n or 1,
         ignore_eos=bool(body.ignore_eos),
+    )
+
+
+def prompt_too_long(
+    body: GenerationRequest, length: str, context_length: int
+) -> ContextLengthExceeded:
+    """The refusal of a prompt of this length in words."""
+    return ContextLengthExceeded(
+        f"The prompt has {length}; this model takes at most {context_length} tokens for prompt "
+        "and completion together.",
+        param="messages" if isinstance(body, ChatCompletionRequest) else "prompt",
     )
 
 

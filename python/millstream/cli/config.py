@@ -19,7 +19,10 @@ def config() -> None:
 @config.command()
 @config_option
 def check(config_file: Path | None) -> None:
-    """Say whether the configuration is right; if not, everything that is wrong."""
+    """Name everything that is wrong.
+
+    The exit status is 1 if anything is.
+    """
     loaded = load(config_file)
     click.echo(f"{loaded.path or 'defaults and environment'}: good")
 
@@ -27,11 +30,14 @@ def check(config_file: Path | None) -> None:
 @config.command()
 @config_option
 def show(config_file: Path | None) -> None:
-    """Print the effective configuration as TOML, with who set what; secrets are hidden."""
+    """Print what is in force, and who set it.
+
+    As TOML, with the defaults; secrets are hidden.
+    """
     click.echo(to_toml(load(config_file)), nl=False)
 
 
 @config.command()
 def schema() -> None:
-    """Print the JSON Schema of the configuration."""
+    """Print the JSON Schema."""
     click.echo(json.dumps(Settings.model_json_schema(), indent=2))

@@ -24,9 +24,10 @@ _COLOURS = {State.GOOD: "green", State.WARNING: "yellow", State.PROBLEM: "red"}
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(config_file: Path | None, as_json: bool) -> None:
-    """Say what is installed, what this machine has, and what stands in the way of serving.
+    """Say whether this machine can serve.
 
-    The exit status is 1 if anything does.
+    Lists what is installed, what the machine has, and what stands in the way of serving; the exit
+    status is 1 if anything does.
     """
     checks = list(examine(config_file))
     good = all(check.state is not State.PROBLEM for check in checks)

@@ -8,7 +8,7 @@ from urllib.request import ProxyHandler, build_opener
 
 
 def get(address: str, *, timeout_seconds: float = 5.0) -> tuple[int, str] | None:
-    """Status and body of a GET; None if nobody answers in HTTP."""
+    """Status and body of a GET; None if nobody answers in HTTP, or this is no address."""
     opener = build_opener(ProxyHandler({}))
     try:
         with opener.open(address, timeout=timeout_seconds) as response:
@@ -16,5 +16,5 @@ def get(address: str, *, timeout_seconds: float = 5.0) -> tuple[int, str] | None
     except HTTPError as error:
         with error:
             return error.code, ""
-    except (OSError, HTTPException):
+    except (OSError, HTTPException, ValueError):
         return None

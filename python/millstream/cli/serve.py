@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from millstream.cli.address import claim
 from millstream.cli.options import config_option
-from millstream.config import Loaded, load
+from millstream.config import Loaded, Settings, load
 from millstream.config.sources import FILE_VARIABLE, PREFIX, Keys
+from millstream.engines.torch.models import resolve_model
+from millstream.errors import ConfigError
 
 
 @click.command()
@@ -21,7 +24,10 @@ from millstream.config.sources import FILE_VARIABLE, PREFIX, Keys
 def serve(
     config_file: Path | None, host: str | None, port: int | None, workers: int | None
 ) -> None:
-    """Serve until stopped; streams get `server.drain_seconds` to end."""
+    """Serve until stopped.
+
+    Told to stop, the server lets streams run on for `server.drain_seconds`.
+    """
     given = {"host": host, "port": port, "workers": workers}
     options = {name: value for name, value in given.items() if value is not None}
     overrides: dict[Keys, tuple[object, str]] = {
@@ -35,6 +41,7 @@ def serve(
             "whoever reaches this machine can use the models.",
             err=True,
         )
+    require_engines(loaded.settings)
     address, bound_port = claim(server.host, server.port)
     os.environ.update(worker_environment(loaded, {**options, "port": bound_port}))
 
@@ -42,6 +49,17 @@ def serve(
     from millstream.cli.server import run
 
     run(loaded.settings, address, bound_port)
+
+
+def require_engines(settings: Settings) -> None:
+    """Raise `ConfigError` for what no start of an engine could get over."""
+    if find_spec("torch") is None:
+        raise ConfigError('torch is not installed: pip install "millstream[torch]"')
+    for name, engine in settings.engines.items():
+        try:
+            resolve_model(engine.model)
+        except ConfigError as error:
+            raise ConfigError(f"engines.{name}.model: {error}") from error
 
 
 def worker_environment(loaded: Loaded, options: dict[str, str | int]) -> dict[str, str]:

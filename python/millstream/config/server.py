@@ -25,6 +25,8 @@ class ServerSettings(Section):
     """How long open streams may run on after SIGTERM."""
     max_body_bytes: Annotated[int, Field(ge=1024, le=256 * MEBIBYTE)] = 4 * MEBIBYTE
     """Largest request body; a larger one is refused with 413."""
+    body_seconds: Annotated[float, Field(gt=0, le=3600)] = 60.0
+    """How long a request's body may take to arrive; a slower one is refused with 408."""
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
     """Open connections per worker; further ones wait in the listen queue."""
 

@@ -66,8 +66,13 @@ class Tokenizer(Protocol):
         """Ids are below this."""
         ...
 
+    @property
+    def longest_token(self) -> int:
+        """Characters: a text of n tokens has at most n times as many."""
+        ...
+
     def encode(self, text: str) -> list[int]:
-        """Token ids of plain text."""
+        """Token ids of plain text; lets other threads run meanwhile."""
         ...
 
     def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_SEND_BYTES = 65536
 # One newline: openai-python dispatches on a blank line once it has seen an `id:`, and then
-# fails on the empty data (reference: streaming-stack 4).
+# fails on the empty data.
 KEEP_ALIVE = b":\n"
 
 

@@ -42,7 +42,7 @@ class Drain:
         """Hear SIGTERM and SIGINT, which Granian does not pass on to the app.
 
         The loop's wake-up descriptor still runs the server's own handler, so this only adds to
-        it (reference: streaming-stack 2, Shutdown). Does nothing outside the main thread.
+        it. Does nothing outside the main thread.
         """
         if threading.current_thread() is not threading.main_thread():
             return

@@ -1,4 +1,4 @@
-"""The states of a stream and the moves between them (DESIGN §5)."""
+"""The states of a stream and the moves between them."""
 
 from __future__ import annotations
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from millstream.streams.registry import StreamRegistry
 
 
+LARGEST_LOG = 1 << 30
+"""Bytes and records; a log takes no larger bounds."""
+
+
 class Observer(Protocol):
     """Hears of every stream twice: when it is admitted and when all of it is released."""
 
@@ -41,6 +45,8 @@ class Generation:
     prompt: list[int]
     params: SamplingParams
     deadlines: Deadlines
+    streamed: bool
+    """Whether a reader follows; if not, the answer is the whole text and all of it is kept."""
 
     @property
     def cost(self) -> int:
@@ -98,13 +104,19 @@ class Orchestrator:
             route=generation.route,
             engine=generation.engine,
             lease=lease,
-            log=Log(max_bytes=self._log_bytes, max_records=self._log_records),
+            log=self._log(generation),
             prompt_tokens=len(generation.prompt),
             deadlines=generation.deadlines,
             admitted_ns=self._clock(),
             wall_clock=self._wall_clock,
             on_closed=self._closed,
         )
+
+    def _log(self, generation: Generation) -> Log:
+        if generation.streamed:
+            return Log(max_bytes=self._log_bytes, max_records=self._log_records)
+        # ``max_tokens`` bounds it.
+        return Log(max_bytes=LARGEST_LOG, max_records=LARGEST_LOG)
 
     def _closed(self, stream: Stream) -> None:
         self._registry.discard(stream)

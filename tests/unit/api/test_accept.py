@@ -36,6 +36,12 @@ def test_the_best_liked_framing_is_taken(accept: str | None, media_type: str) ->
     assert framing_for(request(accept)).media_type == media_type
 
 
+def test_several_fields_are_one_list() -> None:
+    fields = [(b"accept", b"image/png"), (b"accept", b"application/jsonl")]
+    sent = Request({"type": "http", "method": "POST", "headers": fields})
+    assert framing_for(sent).media_type == "application/jsonl"
+
+
 @pytest.mark.parametrize("accept", ["image/png", "text/event-stream;q=0", "*/*;q=0", ",;q=x"])
 def test_nothing_acceptable_is_a_406(accept: str) -> None:
     with pytest.raises(BodyRefused) as refused:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from millstream.cli import main
@@ -39,6 +40,14 @@ def test_status_shows_what_each_engine_works_on() -> None:
         "pages_used": "20",
         "pages": "1024",
     }
+
+
+@pytest.mark.parametrize("base", ["junk", "http://[::1", "ftp://127.0.0.1", "http://127.0.0.1:x"])
+def test_what_is_no_address_is_where_nobody_answers(base: str) -> None:
+    result = CliRunner().invoke(main, ["engine", "status", "--url", base])
+
+    assert result.exit_code == 1
+    assert f"no Millstream answers on {base}" in result.stderr
 
 
 def test_status_as_json_finds_the_server_by_the_configuration() -> None:

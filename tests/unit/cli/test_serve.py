@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -90,6 +91,29 @@ def test_a_mistake_on_the_command_line_is_named_by_its_option(run: Run) -> None:
 
     assert result.exit_code == 1
     assert "--port: server.port: must be less than or equal to 65535" in result.stderr
+
+
+def test_a_model_that_is_not_there_is_named_before_anything_starts(run: Run) -> None:
+    # It was a traceback of each worker, and then of its successors, until Granian gave up.
+    Path("mine.toml").write_text('[engines.local]\nmodel = "/none.gguf"\n')
+
+    result = serve("--config", "mine.toml", "--port", "0")
+
+    assert result.exit_code == 1
+    assert "engines.local.model: model '/none.gguf' is neither" in result.stderr
+    assert run.settings is None
+
+
+def test_without_torch_it_says_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The server listened, was never ready, and started one process after the other.
+    # By its name, `millstream.cli.serve` is the command.
+    monkeypatch.setattr(sys.modules["millstream.cli.serve"], "find_spec", lambda _: None)
+
+    result = serve("--port", "0")
+
+    assert result.exit_code == 1
+    assert 'pip install "millstream[torch]"' in result.stderr
+    assert run.settings is None
 
 
 def test_without_a_file_workers_are_given_none() -> None:

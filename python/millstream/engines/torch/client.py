@@ -59,7 +59,6 @@ class TorchEngine:
         self._streams: dict[int, EndCallback] = {}
         self._up: _Up | None = None
         self._task: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
         self._supervisor = Supervisor(
             directory or runtime_directory(options),
             options,
@@ -102,12 +101,6 @@ class TorchEngine:
         except BaseException:
             await self.close()
             raise
-
-    async def wait_ready(self) -> None:
-        """Return when the engine is ready, however long that takes."""
-        while not self.ready:
-            self._changed.clear()
-            await self._changed.wait()
 
     async def close(self) -> None:
         """Let go of the engine, which goes on for other workers; open streams end as lost."""
@@ -173,7 +166,6 @@ class TorchEngine:
             # A ring that breaks the protocol is a lost engine: close, and what follows is the same.
             self._hub_factory(link.ring, self._ended, lambda _: link.connection.close()),
         )
-        self._changed.set()
 
     def _ended(self, request: int) -> None:
         on_ended = self._streams.pop(request, None)

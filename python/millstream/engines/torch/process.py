@@ -24,7 +24,11 @@ from millstream.engines.torch.batch import Batch, Row
 from millstream.engines.torch.loop import StepLoop
 from millstream.engines.torch.options import EngineOptions
 from millstream.engines.torch.protocol import PROTOCOL_VERSION, Welcome
-from millstream.engines.torch.runtime import RuntimeDirectory, take_lock
+from millstream.engines.torch.runtime import (
+    EXIT_ALREADY_RUNNING,
+    RuntimeDirectory,
+    take_lock,
+)
 from millstream.engines.torch.server import Server
 from millstream.errors import ConfigError
 from millstream.types import SamplingParams
@@ -34,13 +38,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-EXIT_ALREADY_RUNNING = 3
-"""Another engine process holds the runtime directory's lock."""
-
 _BACKLOG = 128
 _LAST_STEP_SECONDS = 5.0
-
-Load = Callable[[EngineOptions], tuple[StepLoop, Welcome]]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -171,7 +170,7 @@ def _run(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     _log.info("engine process %d starts: %s", os.getpid(), options.to_json())
     try:
-        status = asyncio.run(_serve(options, listener, idle_exit_seconds, load))
+        status = asyncio.run(_serve(options, listener, idle_exit_seconds))
     finally:
         directory.socket.unlink(missing_ok=True)
     _log.info("engine process %d ends with status %d", os.getpid(), status)
@@ -179,13 +178,11 @@ def _run(
     return status
 
 
-async def _serve(
-    options: EngineOptions, listener: socket.socket, idle_exit_seconds: float, load: Load
-) -> int:
+async def _serve(options: EngineOptions, listener: socket.socket, idle_exit_seconds: float) -> int:
     server = Server(listener, idle_exit_seconds=idle_exit_seconds)
     event_loop = asyncio.get_running_loop()
     event_loop.add_signal_handler(signal.SIGTERM, server.stop)
-    stepping = _Stepping(options, server, load)
+    stepping = _Stepping(options, server)
     thread = threading.Thread(target=stepping.run, name="step-loop", daemon=True)
     thread.start()
     await server.serve()
@@ -197,17 +194,16 @@ async def _serve(
 class _Stepping:
     """The thread that loads the model and steps; its end, whatever the reason, is the process's."""
 
-    def __init__(self, options: EngineOptions, server: Server, load: Load) -> None:
+    def __init__(self, options: EngineOptions, server: Server) -> None:
         self.status = 0
         self._options = options
         self._server = server
-        self._load = load
         self._event_loop = asyncio.get_running_loop()
         self._step_loop: StepLoop | None = None
 
     def run(self) -> None:
         try:
-            loaded = self._load(self._options)
+            loaded = load(self._options)
             self._step_loop, welcome = loaded
             _log.info("model %s loaded", welcome.model)
             self._tell(lambda: self._server.loaded.set_result(loaded))

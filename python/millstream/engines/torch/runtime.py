@@ -15,6 +15,9 @@ from millstream.engines.torch.options import EngineOptions
 from millstream.engines.torch.protocol import PROTOCOL_VERSION
 from millstream.errors import ConfigError
 
+EXIT_ALREADY_RUNNING = 3
+"""Exit status of an engine process: another one holds the lock."""
+
 _MAX_SOCKET_PATH_BYTES = 100
 """Below the kernel's 108, with room for another system's 104."""
 

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from millstream.engines.torch.backoff import Backoff
 from millstream.engines.torch.link import Link, LinkLost, open_link
 from millstream.engines.torch.options import EngineOptions
-from millstream.engines.torch.process import EXIT_ALREADY_RUNNING
 from millstream.engines.torch.protocol import Welcome
-from millstream.engines.torch.runtime import RuntimeDirectory, holding
+from millstream.engines.torch.runtime import EXIT_ALREADY_RUNNING, RuntimeDirectory, holding
 from millstream.errors import ConfigError, EngineUnavailable
 from millstream.telemetry.logging import get_logger
 

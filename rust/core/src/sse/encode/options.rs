@@ -35,7 +35,7 @@ pub struct EncoderOptions {
     pub created: u64,
     /// Whether the usage record becomes a chunk; the native dialect always writes it.
     pub include_usage: bool,
-    /// Whether each chunk carries the `stream` member of DESIGN §6.
+    /// Whether each chunk carries a `stream` member: seq, time, model, chunk id, tokens.
     pub metadata: bool,
     /// Epoch of `id: <epoch>-<seq>` lines; none are written without it, and none in NDJSON.
     pub epoch: Option<u64>,

@@ -1,0 +1,152 @@
+"""From a checked request to a stream, or to a refusal that leaves nothing behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from millstream.admission import Refusal
+from millstream.errors import CostExceedsLimit, EngineUnavailable
+from millstream.streams.drain import Drain
+from millstream.streams.orchestrator import Generation, Orchestrator
+from millstream.streams.stream import Deadlines, Stream
+from millstream.types import Kind, Outcome, SamplingParams
+from tests.unit.streams.parts import RESERVED, SECOND, Bench
+
+
+@dataclass
+class Heard:
+    """An observer that keeps what it hears."""
+
+    events: list[tuple[str, Outcome | None]] = field(default_factory=list)
+
+    def admitted(self, stream: Stream) -> None:
+        self.events.append(("admitted", stream.outcome))
+
+    def closed(self, stream: Stream) -> None:
+        self.events.append(("closed", stream.outcome))
+
+
+class Rig:
+    """An orchestrator over a bench's engine, limiter and registry."""
+
+    def __init__(self) -> None:
+        self.bench, self.heard = Bench(), Heard()
+        self.drain = Drain(self.bench.registry, seconds=1, clock=lambda: 0)
+        self.orchestrator = Orchestrator(
+            registry=self.bench.registry,
+            limiter=self.bench.limiter,
+            drain=self.drain,
+            observer=self.heard,
+            log_bytes=4096,
+            log_records=16,
+            clock=lambda: 5 * SECOND,
+            wall_clock=lambda: 1_700_000_000 * SECOND,
+        )
+
+    def open(
+        self, *, prompt: int = 10, max_tokens: int = 20, n: int = 1, streamed: bool = True
+    ) -> Stream | Refusal:
+        return self.orchestrator.open(
+            Generation(
+                route="chat.completion",
+                model="m",
+                engine=self.bench.engine,
+                prompt=[1] * prompt,
+                params=SamplingParams(max_tokens=max_tokens, n=n),
+                deadlines=Deadlines(total_ns=SECOND),
+                streamed=streamed,
+            )
+        )
+
+    def stream(self, **asked: Any) -> Stream:
+        opened = self.open(**asked)
+        assert isinstance(opened, Stream)
+        return opened
+
+
+def test_a_stream_is_admitted_registered_and_submitted() -> None:
+    rig = Rig()
+    stream = rig.stream()
+    assert list(rig.bench.registry) == [stream]
+    assert rig.bench.engine.logs == {stream.request: stream.log}
+    assert (stream.prompt_tokens, stream.admitted_ns) == (10, 5 * SECOND)
+    assert stream.deadlines == Deadlines(total_ns=SECOND)
+    assert rig.heard.events == [("admitted", None)]
+
+
+@pytest.mark.parametrize(("n", "reserved"), [(1, 30), (3, 70)])
+def test_the_prompt_is_reserved_once_and_the_output_for_each_choice(n: int, reserved: int) -> None:
+    rig = Rig()
+    rig.stream(n=n)
+    assert rig.bench.charged == reserved
+
+
+def test_streams_have_names_that_cannot_be_guessed_and_numbers_that_do_not_repeat() -> None:
+    rig = Rig()
+    streams = [rig.stream() for _ in range(5)]
+    assert len({stream.id for stream in streams}) == 5
+    assert all(len(stream.id) >= 22 for stream in streams)  # 128 bits and more
+    assert len({stream.request for stream in streams}) == 5
+
+
+def test_the_log_keeps_what_the_settings_say() -> None:
+    stream = Rig().stream()
+    for _ in range(40):
+        stream.log.append(Kind.TOKEN, "a", time_ns=1)
+    assert stream.log.tail - stream.log.oldest + 1 == 16
+
+
+def test_a_whole_answer_may_be_longer_than_the_log_of_a_stream() -> None:
+    # It was generated to its end and then answered with a 500, since its beginning was gone.
+    stream = Rig().stream(streamed=False)
+    for number in range(50):
+        stream.log.append(Kind.TOKEN, f"{number:04}" * 100, time_ns=1)
+    assert stream.log.text() == "".join(f"{number:04}" * 100 for number in range(50))
+
+
+def test_a_refusal_leaves_nothing_behind() -> None:
+    rig = Rig()
+    rig.stream(prompt=1, max_tokens=10 * RESERVED - 1)
+    refusal = rig.open()
+    assert isinstance(refusal, Refusal)
+    assert refusal.dimension == "tokens"
+    assert len(rig.bench.registry) == len(rig.bench.engine.logs) == 1
+
+
+def test_a_cost_that_could_never_be_granted_is_said_at_once() -> None:
+    rig = Rig()
+    with pytest.raises(CostExceedsLimit, match="1010 tokens"):
+        rig.open(max_tokens=10 * RESERVED)
+    assert rig.bench.leases == 0
+
+
+def test_an_engine_that_went_away_costs_the_client_nothing() -> None:
+    rig = Rig()
+    rig.bench.engine.ready = False
+    with pytest.raises(EngineUnavailable):
+        rig.open()
+    assert (rig.bench.charged, rig.bench.leases, len(rig.bench.registry)) == (0, 0, 0)
+    assert rig.heard.events == [("admitted", None), ("closed", None)]
+
+
+def test_a_server_that_leaves_takes_no_more() -> None:
+    rig = Rig()
+    rig.drain.begin()
+    with pytest.raises(EngineUnavailable, match="shutting down"):
+        rig.open()
+    assert rig.heard.events == []
+
+
+def test_a_stream_that_ends_is_forgotten_once_its_reader_is_gone() -> None:
+    rig = Rig()
+    stream = rig.stream()
+    stream.attach()
+    rig.bench.engine.finish(stream.request, tokens=3)
+    assert rig.heard.events == [("admitted", None)]
+    stream.detach()
+    assert len(rig.bench.registry) == 0
+    assert rig.heard.events == [("admitted", None), ("closed", Outcome.COMPLETED)]
+    assert rig.bench.charged == 10

@@ -1,0 +1,23 @@
+"""Waiting for what another thread or process does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+
+def until(condition: Callable[[], object], *, seconds: float = 30.0, what: str = "") -> None:
+    """Poll a condition; fails after ``seconds`` (a bound on a hang, not a measurement)."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not reached in {seconds} s: {what or condition}")
+        time.sleep(0.02)
+
+
+async def until_true(condition: Callable[[], object], *, seconds: float = 120.0) -> None:
+    """The same on an event loop, which goes on meanwhile."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - nobody there could set an event of this loop
+            await asyncio.sleep(0.005)
