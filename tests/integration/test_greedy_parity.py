@@ -165,4 +165,6 @@ def test_bfloat16_agrees_for_most_tokens(
         agreed += differing[0] if differing else _GENERATED
     share = agreed / (32 * _GENERATED)
     print(f"bfloat16 agrees with float32 for {share:.1%} of the tokens before a first difference")
-    assert share > 0.8
+    # All of them on the machines at hand, because 4 and 8 bits stay as the file has them; with
+    # weights rounded to bfloat16 it was 96.9 %.
+    assert share > 0.95
