@@ -13,6 +13,9 @@ from millstream.engines.torch.tokenizer import Tokenizer
 from millstream.types import SamplingParams
 from tests.engine_models import packaged_as_transformers
 
+# transformers alone takes a minute for the 32 answers, and several on a machine that is busy.
+pytestmark = pytest.mark.timeout(1200)
+
 _GENERATED = 16
 _SENTENCES = [
     "What is the capital of France?",
