@@ -23,6 +23,11 @@ from dataclasses import dataclass
 from benches.table import Table
 
 STREAMS, TOKENS, RATE = 400, 250, 50
+SUBJECTS = {
+    "millstream": "Millstream: ring, log, one take and one send a wake-up",
+    "millstream 25": "the same with streams.coalesce_ms = 25",
+    "plain": "StreamingResponse over asyncio.Queue, json.dumps",
+}
 STAMP = re.compile(rb" (\d{8,}) ")
 
 
@@ -37,10 +42,12 @@ class Result:
 
 
 @contextlib.contextmanager
-def _server(app: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
+def _server(subject: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    app, _, window = subject.partition(" ")
     environment = {
         **os.environ,
         "BENCH_APP": app,
+        "BENCH_COALESCE_MS": window or "0",
         "BENCH_STREAMS": str(STREAMS),
         "BENCH_TOKENS": str(TOKENS),
         "BENCH_RATE": str(RATE),
@@ -101,9 +108,9 @@ def _collect(sockets: list[socket.socket]) -> list[int]:
     return delays
 
 
-def measure(app: str, port: int) -> Result:
-    """One run: all streams of one app from first to last token."""
-    with _server(app, port) as process:
+def measure(subject: str, port: int) -> Result:
+    """One run: all streams of one subject from first to last token."""
+    with _server(subject, port) as process:
         body = b'{"model":"paced","messages":[],"stream":true}'
         head = (
             "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -128,30 +135,27 @@ def measure(app: str, port: int) -> Result:
 
 
 def main() -> None:
-    """Run both apps by turns and print the table."""
+    """Run the subjects by turns and print the table."""
     os.sched_setaffinity(0, {1})
-    runs: dict[str, list[Result]] = {"millstream": [], "plain": []}
-    for turn, app in enumerate(("millstream", "plain", "plain", "millstream")):
-        runs[app].append(measure(app, 18200 + turn))
+    runs: dict[str, list[Result]] = {subject: [] for subject in SUBJECTS}
+    for turn, subject in enumerate((*SUBJECTS, *reversed(SUBJECTS))):
+        runs[subject].append(measure(subject, 18200 + turn))
     table = Table(
         "delivery",
         f"{STREAMS} streams at {RATE} tokens/s, {TOKENS} tokens each; one Granian worker, uvloop",
         ("server", "CPU µs/token", "ratio", "p50 delay ms", "p99 delay ms", "tokens"),
     )
-    cpu = {app: statistics.mean(run.cpu_us for run in results) for app, results in runs.items()}
-    names = {
-        "millstream": "Millstream (ring, log, one take and send a wake-up)",
-        "plain": "StreamingResponse over asyncio.Queue, json.dumps",
-    }
-    for app, results in runs.items():
+    cpu = {name: statistics.mean(run.cpu_us for run in results) for name, results in runs.items()}
+    for subject, results in runs.items():
         table.row(
-            names[app],
-            f"{cpu[app]:.1f}",
-            f"{cpu[app] / cpu['plain']:.2f}",
+            SUBJECTS[subject],
+            f"{cpu[subject]:.1f}",
+            f"{cpu[subject] / cpu['plain']:.2f}",
             f"{statistics.mean(run.p50_ms for run in results):.1f}",
             f"{statistics.mean(run.p99_ms for run in results):.1f}",
             str(sum(run.tokens for run in results)),
         )
+    table.note("every token of every stream arrived; two runs of each, in turns")
     table.write(packages=("granian", "fastapi", "starlette", "uvloop"))
 
 
