@@ -73,6 +73,14 @@ def delivery_of(
     )
 
 
+def opened() -> tuple[Bench, Sending, Stream]:
+    """A stream that the engine works on and one reader follows."""
+    bench = Bench()
+    stream = bench.started()
+    stream.attach()
+    return bench, Sending(), stream
+
+
 async def settle() -> None:
     """Let everything that can run now run, descriptors included."""
     for _ in range(10):
@@ -80,9 +88,7 @@ async def settle() -> None:
 
 
 async def test_the_end_leaves_in_the_last_message(wakeups: Wakeups) -> None:
-    bench, send = Bench(), Sending()
-    stream = bench.started()
-    stream.attach()
+    bench, send, stream = opened()
     running = asyncio.ensure_future(delivery_of(stream, send, wakeups).run())
     bench.engine.token(1, "a")
     await settle()
@@ -94,9 +100,7 @@ async def test_the_end_leaves_in_the_last_message(wakeups: Wakeups) -> None:
 
 
 async def test_what_is_due_together_leaves_together(wakeups: Wakeups) -> None:
-    bench, send = Bench(), Sending()
-    stream = bench.started()
-    stream.attach()
+    bench, send, stream = opened()
     for text in "abcdefgh":
         bench.engine.token(1, text)
     bench.engine.finish(1)
@@ -110,9 +114,7 @@ async def test_a_stream_that_ends_badly_never_sends_a_final_message(
     wakeups: Wakeups, outcome: Outcome
 ) -> None:
     # litellm#33404: a cut must not look like a stop.
-    bench, send = Bench(), Sending()
-    stream = bench.started()
-    stream.attach()
+    _bench, send, stream = opened()
     running = asyncio.ensure_future(delivery_of(stream, send, wakeups).run())
     await settle()
     stream.end(outcome)
@@ -122,9 +124,7 @@ async def test_a_stream_that_ends_badly_never_sends_a_final_message(
 
 
 async def test_a_wake_sends_without_running_the_requests_task(wakeups: Wakeups) -> None:
-    bench, send = Bench(), Sending()
-    stream = bench.started()
-    stream.attach()
+    bench, send, stream = opened()
     delivery = delivery_of(stream, send, wakeups)
     running = asyncio.ensure_future(delivery.run())
     await settle()
@@ -139,9 +139,7 @@ async def test_a_wake_sends_without_running_the_requests_task(wakeups: Wakeups) 
 async def test_a_reader_that_is_slow_suspends_only_itself_and_loses_nothing(
     wakeups: Wakeups,
 ) -> None:
-    bench, send = Bench(), Sending()
-    stream = bench.started()
-    stream.attach()
+    bench, send, stream = opened()
     running = asyncio.ensure_future(delivery_of(stream, send, wakeups).run())
     await settle()
     send.open.clear()
@@ -160,9 +158,7 @@ async def test_a_reader_that_is_slow_suspends_only_itself_and_loses_nothing(
 
 
 async def test_leaving_ends_the_delivery_while_it_waits(wakeups: Wakeups) -> None:
-    bench, send = Bench(), Sending()
-    stream = bench.started()
-    stream.attach()
+    _bench, send, stream = opened()
     delivery = delivery_of(stream, send, wakeups)
     running = asyncio.ensure_future(delivery.run())
     await settle()
@@ -172,9 +168,7 @@ async def test_leaving_ends_the_delivery_while_it_waits(wakeups: Wakeups) -> Non
 
 
 async def test_a_send_that_raises_in_a_wake_fails_the_request(wakeups: Wakeups) -> None:
-    bench, send = Bench(), Sending()
-    stream = bench.started()
-    stream.attach()
+    bench, send, stream = opened()
     running = asyncio.ensure_future(delivery_of(stream, send, wakeups).run())
     await settle()
     send.failure = OSError("gone")
@@ -184,9 +178,8 @@ async def test_a_send_that_raises_in_a_wake_fails_the_request(wakeups: Wakeups) 
 
 
 async def test_a_blocked_client_is_given_up_after_its_time(wakeups: Wakeups) -> None:
-    bench, send, now = Bench(), Sending(), [0]
-    stream = bench.started()
-    stream.attach()
+    now = [0]
+    bench, send, stream = opened()
     delivery = delivery_of(stream, send, wakeups, now=now)
     sweep = Deliveries(wakeups.notifier, keep_alive_ns=None, blocked_send_ns=5 * SECOND)
     sweep.add(delivery)
@@ -204,9 +197,7 @@ async def test_a_blocked_client_is_given_up_after_its_time(wakeups: Wakeups) -> 
 
 
 async def test_a_cancelled_request_stays_cancelled(wakeups: Wakeups) -> None:
-    bench, send = Bench(), Sending()
-    stream = bench.started()
-    stream.attach()
+    _bench, send, stream = opened()
     running = asyncio.ensure_future(delivery_of(stream, send, wakeups).run())
     await settle()
     running.cancel()
@@ -215,9 +206,8 @@ async def test_a_cancelled_request_stays_cancelled(wakeups: Wakeups) -> None:
 
 
 async def test_silence_is_filled_with_one_comment_and_the_stream_goes_on(wakeups: Wakeups) -> None:
-    bench, send, now = Bench(), Sending(), [0]
-    stream = bench.started()
-    stream.attach()
+    now = [0]
+    bench, send, stream = opened()
     delivery = delivery_of(stream, send, wakeups, now=now)
     sweep = Deliveries(wakeups.notifier, keep_alive_ns=10 * SECOND, blocked_send_ns=SECOND)
     sweep.add(delivery)
@@ -236,9 +226,7 @@ async def test_silence_is_filled_with_one_comment_and_the_stream_goes_on(wakeups
 
 
 async def test_a_reader_that_was_overrun_is_told_and_cut(wakeups: Wakeups) -> None:
-    bench, send = Bench(), Sending()
-    stream = bench.started()
-    stream.attach()
+    bench, send, stream = opened()
     running = asyncio.ensure_future(delivery_of(stream, send, wakeups).run())
     await settle()
     send.open.clear()
