@@ -122,8 +122,11 @@ class Hub:
     def __new__(cls, ring: RingConsumer, notifier: Notifier | None = None) -> Self:
         """Drain ``ring`` on the loop of ``notifier``."""
 
-    def attach(self, request: int, log: Log) -> None:
-        """Send the request's records to ``log``. Raises ValueError if it is attached already."""
+    def attach(self, request: int, log: Log, branch: int = 0) -> None:
+        """Send the request's records to this branch of ``log``.
+
+        Raises ValueError if it is attached already.
+        """
 
     def detach(self, request: int) -> None:
         """Forget the request; records that still come are dropped and counted. Idempotent."""
@@ -310,7 +313,14 @@ class Log:
         """
 
     def append(
-        self, kind: int, text: str, *, choice: int = 0, token_count: int = 0, time_ns: int
+        self,
+        kind: int,
+        text: str,
+        *,
+        choice: int = 0,
+        token_count: int = 0,
+        branch: int = 0,
+        time_ns: int,
     ) -> int:
         """Append a record, wake parked readers through their notifiers, return the record's seq.
 

@@ -76,7 +76,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     stack.callback(wakeups.close)
     deliveries = Deliveries(
         wakeups.notifier,
-        keep_alive_ns=int(settings.streams.keep_alive_seconds * 1e9),
+        keep_alive_ns=int(settings.streams.keep_alive_seconds * 1e9) or None,
         blocked_send_ns=int(settings.streams.blocked_send_seconds * 1e9),
         coalesce_ns=settings.streams.coalesce_ms * 1_000_000,
     )

@@ -102,13 +102,14 @@ impl Log {
         })
     }
 
-    #[pyo3(signature = (kind, text, *, choice = 0, token_count = 0, time_ns))]
+    #[pyo3(signature = (kind, text, *, choice = 0, token_count = 0, branch = 0, time_ns))]
     fn append(
         &self,
         kind: u8,
         text: &str,
         choice: u16,
         token_count: u32,
+        branch: u8,
         time_ns: u64,
     ) -> PyResult<u64> {
         let kind = Kind::from_wire(kind)
@@ -116,6 +117,7 @@ impl Log {
         let entry = Entry {
             time_ns,
             kind,
+            branch,
             choice,
             token_count,
             text,

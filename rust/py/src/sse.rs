@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millstream_core::record::{Kind, Record};
 use millstream_core::sse::{
-    Dialect, Encoder as CoreEncoder, EncoderOptions, Event, EventTooLarge, Framing, Parser,
+    Dialect, Encoder as CoreEncoder, EncoderOptions, Event, EventTooLarge, Framing, Marks, Parser,
 };
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
@@ -44,7 +44,7 @@ impl Encoder {
         let mut out = Vec::with_capacity(FRAME_BYTES * records.len());
         let mut core = self.lock();
         for record in records {
-            core.encode(record, &mut out);
+            core.encode(record, &Marks::NONE, &mut out);
         }
         out
     }
@@ -115,6 +115,7 @@ fn borrow_record(record: &RecordTuple) -> PyResult<Record<'_>> {
         seq: *seq,
         time_ns: *time_ns,
         kind,
+        branch: 0,
         choice: *choice,
         token_count: *token_count,
         text,

@@ -24,6 +24,7 @@ class ManualEngine:
     ready: bool = True
     model_info: ModelInfo | None = None
     logs: dict[int, Log] = field(default_factory=dict)
+    branches: dict[int, int] = field(default_factory=dict)
     callbacks: dict[int, EndCallback] = field(default_factory=dict)
     aborted: list[int] = field(default_factory=list)
 
@@ -44,10 +45,13 @@ class ManualEngine:
         params: SamplingParams,
         log: Log,
         on_ended: EndCallback,
+        *,
+        branch: int = 0,
     ) -> None:
         if not self.ready:
             raise EngineUnavailable("away")
         self.logs[request], self.callbacks[request] = log, on_ended
+        self.branches[request] = branch
 
     def abort(self, request: int) -> None:
         self.aborted.append(request)
@@ -57,18 +61,25 @@ class ManualEngine:
         return None
 
     def token(self, request: int, text: str, *, count: int = 1, choice: int = 0) -> None:
-        self.logs[request].append(Kind.TOKEN, text, choice=choice, token_count=count, time_ns=1)
+        self._append(request, Kind.TOKEN, text, choice=choice, token_count=count)
 
     def finish(self, request: int, reason: str = "stop", *, tokens: int = 0) -> None:
-        log = self.logs[request]
-        log.append(Kind.FINISH, reason, time_ns=1)
+        self._append(request, Kind.FINISH, reason)
         usage = f'{{"prompt_tokens":7,"completion_tokens":{tokens},"total_tokens":{7 + tokens}}}'
-        log.append(Kind.USAGE, usage, time_ns=1)
+        self._append(request, Kind.USAGE, usage)
         self.callbacks.pop(request)(EngineEnd.ENDED)
 
     def fail(self, request: int, error: str) -> None:
-        self.logs[request].append(Kind.ERROR, error, time_ns=1)
+        self._append(request, Kind.ERROR, error)
         self.callbacks.pop(request)(EngineEnd.ENDED)
+
+    def _append(
+        self, request: int, kind: Kind, text: str, *, choice: int = 0, token_count: int = 0
+    ) -> None:
+        branch = self.branches[request]
+        self.logs[request].append(
+            kind, text, choice=choice, token_count=token_count, branch=branch, time_ns=1
+        )
 
     def lose(self, request: int) -> None:
         self.callbacks.pop(request)(EngineEnd.LOST)

@@ -209,6 +209,7 @@ mod tests {
             seq,
             time_ns: 0,
             kind: Kind::Token,
+            branch: 0,
             choice: 0,
             token_count: 1,
             text,

@@ -9,7 +9,7 @@ use super::sync::Mutex;
 use super::tally::Tally;
 use super::waiters::Waiters;
 use crate::record::{Kind, Record};
-use crate::sse::Encoder;
+use crate::sse::{Encoder, Marks};
 
 /// Text offsets are 32 bits wide and the arena may be half as large again as the bound.
 const MAX_BYTES: usize = 1 << 30;
@@ -97,6 +97,7 @@ impl<W> Log<W> {
         let end = Entry {
             time_ns,
             kind: Kind::End,
+            branch: 0,
             choice: 0,
             token_count: 0,
             text: outcome,
@@ -149,7 +150,7 @@ impl<W> Log<W> {
         out: &mut Vec<u8>,
     ) {
         self.read(cursor, |record| {
-            encoder.encode(record, out);
+            encoder.encode(record, &Marks::NONE, out);
             if out.len() < max_bytes {
                 ControlFlow::Continue(())
             } else {

@@ -11,7 +11,9 @@ pub struct Entry<'a> {
     pub time_ns: u64,
     /// What the text means.
     pub kind: Kind,
-    /// Which choice of the request this belongs to.
+    /// Which request of the stream this belongs to.
+    pub branch: u8,
+    /// Which choice of the branch this belongs to.
     pub choice: u16,
     /// How many tokens the text stands for.
     pub token_count: u32,
@@ -29,6 +31,7 @@ struct Slot {
     token_count: u32,
     choice: u16,
     kind: Kind,
+    branch: u8,
 }
 
 #[derive(Debug)]
@@ -124,6 +127,7 @@ impl Store {
             token_count: entry.token_count,
             choice: entry.choice,
             kind: entry.kind,
+            branch: entry.branch,
         });
     }
 
@@ -153,6 +157,7 @@ impl Store {
             seq,
             time_ns: slot.time_ns,
             kind: slot.kind,
+            branch: slot.branch,
             choice: slot.choice,
             token_count: slot.token_count,
             text: &self.arena[start..start + slot.length as usize],
@@ -166,6 +171,7 @@ impl<'a> Entry<'a> {
             seq,
             time_ns: self.time_ns,
             kind: self.kind,
+            branch: self.branch,
             choice: self.choice,
             token_count: self.token_count,
             text: self.text,
@@ -183,6 +189,7 @@ mod tests {
         Entry {
             time_ns: 7,
             kind: Kind::Token,
+            branch: 0,
             choice: 0,
             token_count: 1,
             text,

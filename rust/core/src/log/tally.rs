@@ -34,6 +34,7 @@ impl Tally {
             Kind::Usage => self.usage = Some(entry.text.into()),
             Kind::Error => self.error = Some(entry.text.into()),
             Kind::End => self.outcome = Some(entry.text.into()),
+            Kind::Handover | Kind::BranchEnd => {}
         }
     }
 
@@ -92,6 +93,7 @@ mod tests {
         Entry {
             time_ns,
             kind: Kind::Token,
+            branch: 0,
             choice,
             token_count,
             text: "x",

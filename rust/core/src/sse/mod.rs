@@ -6,5 +6,5 @@ mod json;
 mod parse;
 mod timestamp;
 
-pub use encode::{Dialect, Encoder, EncoderOptions, Framing};
+pub use encode::{ChoiceText, Dialect, Encoder, EncoderOptions, Framing, Marks};
 pub use parse::{Event, EventTooLarge, Parser};

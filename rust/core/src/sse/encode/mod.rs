@@ -1,11 +1,13 @@
 //! Records to frames: fixed parts are laid out once, a record is copies and one escape.
 
+mod marks;
 mod metadata;
 mod native;
 mod openai;
 mod options;
 mod wire;
 
+pub use marks::{ChoiceText, Marks};
 pub use options::{Dialect, EncoderOptions, Framing};
 
 use crate::record::Record;
@@ -56,10 +58,10 @@ impl Encoder {
     /// Appends the frames of one record; the `End` record writes the terminal marker of the dialect.
     ///
     /// The text of `Usage` and `Error` records is taken as JSON and not checked.
-    pub fn encode(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, record: &Record<'_>, marks: &Marks<'_>, out: &mut Vec<u8>) {
         match &mut self.frames {
-            Frames::OpenAi(frames) => frames.encode(&mut self.wire, record, out),
-            Frames::Native(frames) => frames.encode(&mut self.wire, record, out),
+            Frames::OpenAi(frames) => frames.encode(&mut self.wire, record, marks, out),
+            Frames::Native(frames) => frames.encode(&mut self.wire, record, marks, out),
         }
     }
 }

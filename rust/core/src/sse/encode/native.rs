@@ -1,5 +1,6 @@
 //! Millstream's own events: `token`, `finish`, `usage`, `error`, `done`.
 
+use super::marks::Marks;
 use super::options::Framing;
 use super::wire::Wire;
 use crate::record::{Kind, Record};
@@ -40,13 +41,23 @@ impl NativeFrames {
         }
     }
 
-    pub(super) fn encode(&self, wire: &mut Wire, record: &Record<'_>, out: &mut Vec<u8>) {
+    pub(super) fn encode(
+        &self,
+        wire: &mut Wire,
+        record: &Record<'_>,
+        _marks: &Marks<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        if matches!(record.kind, Kind::Handover | Kind::BranchEnd) {
+            return;
+        }
         wire.push_id(record, out);
         match record.kind {
             Kind::Token => self.push_token(record, out),
             Kind::Finish => self.push_finish(record, out),
             Kind::Usage => push_value(self.usage, record.text, out),
             Kind::Error => push_value(self.error, record.text, out),
+            Kind::Handover | Kind::BranchEnd => {}
             Kind::End => {
                 out.extend_from_slice(self.done);
                 push_string(record.text, out);

@@ -1,5 +1,6 @@
 //! OpenAI's chunks: `chat.completion.chunk` and `text_completion`.
 
+use super::marks::Marks;
 use super::options::{Dialect, EncoderOptions, Framing};
 use super::wire::Wire;
 use crate::record::{Kind, Record};
@@ -49,13 +50,20 @@ impl OpenAiFrames {
         self.roles.omitted = true;
     }
 
-    pub(super) fn encode(&mut self, wire: &mut Wire, record: &Record<'_>, out: &mut Vec<u8>) {
+    pub(super) fn encode(
+        &mut self,
+        wire: &mut Wire,
+        record: &Record<'_>,
+        _marks: &Marks<'_>,
+        out: &mut Vec<u8>,
+    ) {
         match record.kind {
             Kind::Token => self.token(wire, record, out),
             Kind::Finish => self.finish(wire, record, out),
             Kind::Usage => self.usage(wire, record, out),
             Kind::Error => error(wire, record, out),
             Kind::End => end(wire, record, out),
+            Kind::Handover | Kind::BranchEnd => {}
         }
     }
 

@@ -1,0 +1,1 @@
+"""Where streams outlive their connections: in this worker's memory, or in Valkey."""
