@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from starlette.requests import Request
 
@@ -17,7 +18,7 @@ class Framing:
     """A media type and the encoder's name for its framing."""
 
     media_type: str
-    framing: str
+    framing: Literal["sse", "ndjson"]
 
 
 FRAMINGS = (
