@@ -15,9 +15,10 @@ from millstream.api.errors import RouteRefused
 from millstream.api.named import known_stream, unknown_stream
 from millstream.api.opening import retained_headers
 from millstream.api.services import Services, services
+from millstream.api.streamed import policy_of
 from millstream.api.tenant import tenant_of
 from millstream.errors import InvalidParameter
-from millstream.streams.encoding import Asked, dialect_of, encoder_for
+from millstream.streams.encoding import TYPED_END, Asked, dialect_of, encoder_for
 from millstream.streams.frames import SnapshotReader
 from millstream.streams.reading import Ahead, Finished, Ready, Trimmed, Unknown, reader_for
 from millstream.streams.response import StreamResponse
@@ -119,6 +120,8 @@ def _delivered(
         deliveries=parts.deliveries,
         media_type=asked.framing.media_type,
         headers=headers,
+        policy=policy_of(parts, stream),
+        typed_end=dialect_of(stream.descriptor, asked.dialect) in TYPED_END,
         clock=parts.clock,
     )
 

@@ -7,6 +7,9 @@ from millstream.api.schemas import BranchFields, ChatCompletionRequest, Sampling
 from millstream.errors import ContextLengthExceeded, InvalidParameter
 from millstream.types import SamplingParams
 
+_HAVE_NEWER_NAME = (ChatCompletionRequest, BranchFields)
+"""The bodies that know ``max_tokens`` also as ``max_completion_tokens``."""
+
 
 def sampling_params(
     body: SamplingFields,
@@ -51,14 +54,14 @@ def prompt_too_long(prompt: Prompt, length: str, context_length: int) -> Context
 
 def _max_tokens(body: SamplingFields, room: int, cap: int | None) -> int:
     asked, field = body.max_tokens, "max_tokens"
-    chat = isinstance(body, ChatCompletionRequest | BranchFields)
-    if chat and body.max_completion_tokens is not None:
-        if asked is not None and asked != body.max_completion_tokens:
+    newer = body.max_completion_tokens if isinstance(body, _HAVE_NEWER_NAME) else None
+    if newer is not None:
+        if asked is not None and asked != newer:
             raise InvalidParameter(
                 "max_tokens and max_completion_tokens differ; send one of them.",
                 param="max_completion_tokens",
             )
-        asked, field = body.max_completion_tokens, "max_completion_tokens"
+        asked, field = newer, "max_completion_tokens"
     if asked is not None and asked > room:
         raise ContextLengthExceeded(
             f"{field} is {asked}; beside this prompt the model has room for {room} tokens.",

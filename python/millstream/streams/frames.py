@@ -33,6 +33,10 @@ class FrameReader(Protocol):
         """Take the waiter back."""
         ...
 
+    def skip_gap(self) -> bool:
+        """Go on at the oldest record after an overrun; False if there was none."""
+        ...
+
     @property
     def finished(self) -> bool:
         """Whether the terminal record has been given out."""
@@ -84,6 +88,10 @@ class SnapshotReader:
         """Take the waiter back."""
         self._reader.unpark()
 
+    def skip_gap(self) -> bool:
+        """False: `take` has bridged every gap."""
+        return False
+
     @property
     def finished(self) -> bool:
         """Whether the terminal record has been given out."""
@@ -91,7 +99,7 @@ class SnapshotReader:
 
     @property
     def gap(self) -> None:
-        """Never: `take` has bridged it."""
+        """None: `take` has bridged it."""
         return
 
     def _bridged(self, *, oldest: int) -> bytes:

@@ -10,7 +10,7 @@ NAMES = {
     for key, value in vars(names).items()
     if isinstance(value, str) and value.startswith("millstream_")
 }
-COUNTERS = {names.REQUESTS, names.TOKENS, names.LIMITER_REFUSALS}
+COUNTERS = {names.REQUESTS, names.TOKENS, names.LIMITER_REFUSALS, names.HUB_DROPPED}
 
 
 def test_every_name_has_a_help_text() -> None:
