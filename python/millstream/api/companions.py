@@ -1,4 +1,4 @@
-"""Whether this worker is alone: a lock file each, since nothing tells an app under one's own Granian."""
+"""Whether this worker is alone: a lock file each, since nothing tells an app under Granian."""
 
 from __future__ import annotations
 

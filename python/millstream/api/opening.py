@@ -53,7 +53,9 @@ async def open_stream(
     stream_id = new_stream_id()
     earlier = await _claimed(services, generation, keyed, stream_id)
     if earlier is not None:
-        return Opened(earlier, {**retained_headers(earlier.id), "idempotent-replayed": "true"}, None)
+        return Opened(
+            earlier, {**retained_headers(earlier.id), "idempotent-replayed": "true"}, None
+        )
     try:
         opened = _begin(services, generation, stream_id)
     except BaseException:
@@ -74,9 +76,7 @@ def stream_path(stream_id: str) -> str:
     return f"/v1/streams/{stream_id}"
 
 
-def _begin(
-    services: Services, generation: Generation, stream_id: str | None
-) -> Opened | Refusal:
+def _begin(services: Services, generation: Generation, stream_id: str | None) -> Opened | Refusal:
     opened = services.orchestrator.open(generation, stream_id=stream_id)
     if isinstance(opened, Refusal):
         return opened

@@ -78,7 +78,11 @@ def _reader(
     """The reader; raises `RouteRefused` (404, 400, 410) where there can be none."""
     match answer:
         case Ready():
-            return _snapshots(stream, asked, answer.after, retry_ms) if asked.snapshot else answer.reader
+            return (
+                _snapshots(stream, asked, answer.after, retry_ms)
+                if asked.snapshot
+                else answer.reader
+            )
         case Trimmed():
             if asked.snapshot:
                 return _snapshots(stream, asked, asked.cursor.seq if asked.cursor else 0, retry_ms)

@@ -18,7 +18,7 @@ def refuse_unless_found_again(services: Services, *, resumable: bool, key: Keyed
     if services.server.workers > 1 or services.several_workers():
         wish = "Idempotency-Key" if key is not None else "resumable"
         raise UnsupportedParameter(
-            f"{wish}: this server has several workers, and with store.kind = \"memory\" each "
+            f'{wish}: this server has several workers, and with store.kind = "memory" each '
             'knows its own streams only. Set store.kind = "valkey", or server.workers = 1.',
             param=wish,
         )

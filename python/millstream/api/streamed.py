@@ -11,13 +11,12 @@ from millstream.streams.response import StreamResponse
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from millstream.config import StreamPolicy
-    from millstream.store.recording import Recording
-    from millstream.streams.stream import Stream
-
     from millstream.api.accept import Framing
     from millstream.api.opening import Opened
     from millstream.api.services import Services
+    from millstream.config import StreamPolicy
+    from millstream.store.recording import Recording
+    from millstream.streams.stream import Stream
 
 
 def streamed_answer(opened: Opened, framing: Framing, services: Services) -> Response:

@@ -131,9 +131,7 @@ def _begun(opened: Opened) -> Response:
     return JSONResponse(content, status_code=202, headers=opened.headers)
 
 
-async def _refuse_branch(
-    parts: Services, stream_id: str, tenant: str, branch: int | None
-) -> None:
+async def _refuse_branch(parts: Services, stream_id: str, tenant: str, branch: int | None) -> None:
     """Raise `InvalidParameter` if the stream is known: then it has no such branch."""
     if branch is not None:
         count = len((await known_stream(parts, stream_id, tenant)).descriptor.branches)
