@@ -50,6 +50,12 @@ class Metrics:
         self._queue_depth = _gauge(names.QUEUE_DEPTH, "engine", mode="livemostrecent")
         self._blocks_used = _gauge(names.KV_BLOCKS_USED, "engine", mode="livemostrecent")
         self._blocks = _gauge(names.KV_BLOCKS, "engine", mode="livemostrecent")
+        self._store_up = _gauge(names.STORE_UP, mode="livemin")
+        self._store_errors = _counter(names.STORE_ERRORS, "operation")
+        self._store_entries = _counter(names.STORE_ENTRIES)
+        self._store_bytes = _counter(names.STORE_WRITTEN_BYTES)
+        self._retained_streams = _gauge(names.STORE_RETAINED_STREAMS, mode="livesum")
+        self._retained_bytes = _gauge(names.STORE_RETAINED_BYTES, mode="livesum")
         for model in self._models:
             self._declare(model)
 
@@ -106,6 +112,24 @@ class Metrics:
         self._blocks_used.labels(name).set(pages_used)
         self._blocks.labels(name).set(pages_total)
 
+    def store_up(self, up: bool) -> None:
+        """Whether this worker reaches the stream store."""
+        self._store_up.set(int(up))
+
+    def store_error(self, operation: str) -> None:
+        """The stream store did not answer, or refused."""
+        self._store_errors.labels(operation).inc()
+
+    def store_written(self, entries: int, size_bytes: int) -> None:
+        """So many entries of stream logs have been stored."""
+        self._store_entries.inc(entries)
+        self._store_bytes.inc(size_bytes)
+
+    def store_retained(self, streams: int, size_bytes: int) -> None:
+        """What this worker's memory keeps of ended streams."""
+        self._retained_streams.set(streams)
+        self._retained_bytes.set(size_bytes)
+
     def render(self) -> tuple[bytes, str]:
         """What all workers of the server counted, and its content type."""
         remove_dead_gauges(self._directory)
@@ -133,8 +157,8 @@ def _counter(name: str, *labels: str) -> Counter:
     return Counter(name, names.HELP[name], labels, registry=None)
 
 
-def _gauge(name: str, label: str, *, mode: Literal["livesum", "livemostrecent"]) -> Gauge:
-    return Gauge(name, names.HELP[name], (label,), registry=None, multiprocess_mode=mode)
+def _gauge(name: str, *labels: str, mode: Literal["livesum", "livemin", "livemostrecent"]) -> Gauge:
+    return Gauge(name, names.HELP[name], labels, registry=None, multiprocess_mode=mode)
 
 
 def _histogram(name: str, buckets: Sequence[float]) -> BulkHistogram:

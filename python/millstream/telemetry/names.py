@@ -18,6 +18,12 @@ ENGINE_BATCH_SIZE = "millstream_engine_batch_size"
 QUEUE_DEPTH = "millstream_queue_depth"
 KV_BLOCKS_USED = "millstream_kv_blocks_used"
 KV_BLOCKS = "millstream_kv_blocks"
+STORE_UP = "millstream_store_up"
+STORE_ERRORS = "millstream_store_errors_total"
+STORE_ENTRIES = "millstream_store_entries_total"
+STORE_WRITTEN_BYTES = "millstream_store_written_bytes_total"
+STORE_RETAINED_STREAMS = "millstream_store_retained_streams"
+STORE_RETAINED_BYTES = "millstream_store_retained_bytes"
 
 OTHER_MODEL = "other"
 
@@ -48,4 +54,10 @@ HELP = {
     QUEUE_DEPTH: "Requests that wait in the engine",
     KV_BLOCKS_USED: "Pages of the key-value cache that are in use",
     KV_BLOCKS: "Pages that the key-value cache has",
+    STORE_UP: "1 while every worker reaches the stream store, 0 while one does not",
+    STORE_ERRORS: "Times that the stream store did not answer or refused, by what was asked of it",
+    STORE_ENTRIES: "Entries of stream logs that were stored",
+    STORE_WRITTEN_BYTES: "Bytes of these entries, without what the store adds",
+    STORE_RETAINED_STREAMS: "Ended streams that the workers keep in memory",
+    STORE_RETAINED_BYTES: "Memory of these streams",
 }
