@@ -18,6 +18,8 @@ from tests.unit.api.posted import JSON, posted
 
 MANY = 1000
 
+HELLO = {"role": "user", "content": "Hi"}
+
 
 def completion(prompt: object) -> dict[str, object]:
     return {"model": "m", "prompt": prompt}
