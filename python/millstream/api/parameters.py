@@ -43,27 +43,33 @@ NEUTRAL: Mapping[str, tuple[object, ...]] = {
 """Known and not supported: accepted only with a value that asks for nothing (or ``null``)."""
 
 
-def refuse_unsupported(extra: Mapping[str, object] | None, known: Iterable[str]) -> None:
+def refuse_unsupported(
+    extra: Mapping[str, object] | None,
+    known: Iterable[str],
+    *,
+    harmless: frozenset[str] = HARMLESS,
+    neutral: Mapping[str, tuple[object, ...]] = NEUTRAL,
+) -> None:
     """Raise `UnsupportedParameter` for the first parameter that would change the meaning.
 
     ``extra`` are the fields of the body that the schema does not have, ``known`` those it has.
     """
     for name, value in (extra or {}).items():
-        if value is None or name in HARMLESS or _is_neutral(name, value):
+        if value is None or name in harmless or _is_neutral(value, neutral.get(name, ())):
             continue
         shown = name[:200]
-        raise UnsupportedParameter(_explanation(shown, known), param=shown)
+        raise UnsupportedParameter(
+            _explanation(shown, {*known, *neutral, *harmless}, neutral), param=shown
+        )
 
 
-def _is_neutral(name: str, value: object) -> bool:
-    return any(
-        type(value) is type(neutral) and value == neutral for neutral in NEUTRAL.get(name, ())
-    )
+def _is_neutral(value: object, neutral: tuple[object, ...]) -> bool:
+    return any(type(value) is type(other) and value == other for other in neutral)
 
 
-def _explanation(name: str, known: Iterable[str]) -> str:
-    if name in NEUTRAL:
+def _explanation(name: str, known: Iterable[str], unsupported: Iterable[str]) -> str:
+    if name in unsupported:
         return f"The parameter '{name}' is not supported by this server."
-    nearest = get_close_matches(name, [*known, *NEUTRAL, *HARMLESS], n=1)
+    nearest = get_close_matches(name, sorted(known), n=1)
     hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
     return f"Unknown parameter '{name}'.{hint}"
