@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from functools import partial
 from time import monotonic_ns, time_ns
 
 from fastapi import FastAPI
@@ -18,10 +17,14 @@ from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
 from millstream.middleware.request_id import RequestIdMiddleware
+from millstream.store import StreamStore, open_store
 from millstream.streams.deliveries import Deliveries
+from millstream.streams.directory import Directory
 from millstream.streams.drain import Drain
-from millstream.streams.hub import Hub, Wakeups
+from millstream.streams.hub import Wakeups
+from millstream.streams.hubs import Hubs
 from millstream.streams.metrics import StreamMetrics
+from millstream.streams.observer import MoveLog, Observers
 from millstream.streams.orchestrator import Orchestrator
 from millstream.streams.orphan import OrphanWatch
 from millstream.streams.registry import StreamRegistry
@@ -71,28 +74,41 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         await stack.enter_async_context(sole_worker(directory))
     metrics = Metrics(settings.models, directory)
     registry = StreamRegistry()
-    drain = Drain(registry, seconds=settings.server.drain_seconds, clock=monotonic_ns)
     wakeups = Wakeups()
     stack.callback(wakeups.close)
+    store = open_store(settings.store, clock=monotonic_ns)
+    # After the streams have ended and before the loop goes: what is not written yet is now.
+    stack.push_async_callback(store.close)
+    await store.start()
+    drain = Drain(
+        registry,
+        seconds=settings.server.drain_seconds,
+        shared=store.shared,
+        clock=monotonic_ns,
+    )
     deliveries = Deliveries(
         wakeups.notifier,
         keep_alive_ns=int(settings.streams.keep_alive_seconds * 1e9) or None,
         blocked_send_ns=int(settings.streams.blocked_send_seconds * 1e9),
         coalesce_ns=settings.streams.coalesce_ms * 1_000_000,
     )
-    engines = {name: _engine(name, engine, wakeups) for name, engine in settings.engines.items()}
+    hubs = Hubs(wakeups, metrics.dropped_records)
+    engines = {name: _engine(name, engine, hubs) for name, engine in settings.engines.items()}
     for engine in engines.values():
         stack.push_async_callback(engine.close)
         await engine.start()
-    sweeper = Sweeper([StreamTimers(registry), deliveries, drain, OrphanWatch()])
+    sweeper = Sweeper([StreamTimers(registry), deliveries, drain, store, hubs, OrphanWatch()])
     stack.callback(sweeper.close)
+    stack.push_async_callback(drain.finish)
     sweeper.start()
     drain.install()
     return Services(
-        server=settings.server,
+        settings=settings,
         models=_models(settings, engines),
         engines=engines,
-        orchestrator=_orchestrator(settings, registry, drain, metrics),
+        orchestrator=_orchestrator(settings, registry, drain, store, metrics),
+        directory=Directory(registry, store),
+        store=store,
         deliveries=deliveries,
         drain=drain,
         metrics=metrics,
@@ -100,7 +116,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     )
 
 
-def _engine(name: str, settings: TorchEngineSettings, wakeups: Wakeups) -> Engine:
+def _engine(name: str, settings: TorchEngineSettings, hubs: Hubs) -> Engine:
     options = EngineOptions(
         model=settings.model,
         dtype="bfloat16" if settings.dtype == "auto" else settings.dtype,
@@ -109,7 +125,7 @@ def _engine(name: str, settings: TorchEngineSettings, wakeups: Wakeups) -> Engin
         max_batch=settings.max_batch,
         kv_tokens=settings.kv_tokens,
     )
-    return TorchEngine(name, options, hub=partial(Hub, wakeups))
+    return TorchEngine(name, options, hub=hubs.of(name))
 
 
 def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, ServedModel]:
@@ -146,15 +162,18 @@ def _limits(settings: LimitSettings) -> Limits:
 
 
 def _orchestrator(
-    settings: Settings, registry: StreamRegistry, drain: Drain, metrics: Metrics
+    settings: Settings,
+    registry: StreamRegistry,
+    drain: Drain,
+    store: StreamStore,
+    metrics: Metrics,
 ) -> Orchestrator:
     return Orchestrator(
         registry=registry,
         limiter=_limiter(settings),
         drain=drain,
-        observer=StreamMetrics(metrics),
-        log_bytes=settings.streams.max_bytes,
-        log_records=settings.streams.max_records,
+        observer=Observers(StreamMetrics(metrics), MoveLog()),
+        store=store,
         clock=monotonic_ns,
         wall_clock=time_ns,
     )

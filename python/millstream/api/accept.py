@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from starlette.requests import Request
 
@@ -15,7 +16,7 @@ class Framing:
     """A media type and the encoder's name for its framing."""
 
     media_type: str
-    framing: str
+    framing: Literal["sse", "ndjson"]
 
 
 FRAMINGS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from millstream.store.descriptor import DialectName
 from millstream.streams.stream import Stream
 
 
@@ -12,13 +13,9 @@ from millstream.streams.stream import Stream
 class Dialect:
     """Names of one route: of the encoder, of the objects, of the ids."""
 
-    encoder: str
+    encoder: DialectName
     object: str
     id_prefix: str
-
-    def chunk_id(self, stream: Stream) -> str:
-        """The ``id`` member of every chunk, and of the whole answer."""
-        return f"{self.id_prefix}{stream.id}"
 
 
 CHAT = Dialect("chat", "chat.completion", "chatcmpl-")
@@ -28,7 +25,7 @@ COMPLETION = Dialect("completion", "text_completion", "cmpl-")
 def completion_object(dialect: Dialect, stream: Stream, *, choices: int) -> dict[str, object]:
     """The whole answer to a request without streaming."""
     return {
-        "id": dialect.chunk_id(stream),
+        "id": stream.descriptor.branches[0].chunk_id,
         "object": dialect.object,
         "created": stream.created,
         "model": stream.model,

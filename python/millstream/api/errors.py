@@ -16,6 +16,7 @@ from millstream.errors import (
     InvalidParameter,
     MillstreamError,
     RequestError,
+    StoreUnavailable,
     UnknownModel,
 )
 from millstream.telemetry.logging import get_logger
@@ -30,6 +31,7 @@ _STATUSES: tuple[tuple[type[MillstreamError], int], ...] = (
     (InvalidParameter, 422),
     (RequestError, 400),
     (EngineUnavailable, 503),
+    (StoreUnavailable, 503),
     (MillstreamError, 500),
 )
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from millstream._core import Encoder, Reader
+from millstream._core import Reader
 from millstream.admission import Refusal
-from millstream.api.accept import Framing, framing_for
+from millstream.api.accept import framing_for
 from millstream.api.dialect import Dialect, completion_object
 from millstream.api.errors import failed_stream_response
 from millstream.api.parameters import refuse_unsupported
@@ -20,10 +20,12 @@ from millstream.api.sampling import prompt_too_long, sampling_params
 from millstream.api.schemas import GenerationRequest, StreamOptions
 from millstream.api.services import ServedModel, Services
 from millstream.errors import EngineUnavailable, UnsupportedParameter
+from millstream.streams.branch import Deadlines
+from millstream.streams.encoding import encoder_for
 from millstream.streams.failures import FAILURES
-from millstream.streams.orchestrator import Generation
+from millstream.streams.orchestrator import BranchRequest, Generation
 from millstream.streams.response import StreamResponse, client_departure
-from millstream.streams.stream import Deadlines, Stream
+from millstream.streams.stream import Stream
 from millstream.types import Failure, Outcome
 
 if TYPE_CHECKING:
@@ -51,18 +53,19 @@ async def answer(
     framing = framing_for(request) if body.stream else None
     served = services.model(body.model)
     prompt = await _tokenise(served, body, encode, prompt_characters)
-    opened = services.orchestrator.open(_generation(served, body, prompt, dialect))
+    generation = _generation(request, served, body, prompt, dialect, services)
+    opened = services.orchestrator.open(generation)
     if isinstance(opened, Refusal):
         services.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
     try:
         if framing is None:
             return await _whole(request, opened, dialect, body.n or 1)
-        encoder = _encoder(request, body, opened, dialect, framing)
         return StreamResponse(
             opened,
-            Reader(opened.log, encoder),
+            Reader(opened.log, encoder_for(opened.descriptor, framing=framing.framing)),
             deliveries=services.deliveries,
+            policy=generation.policy,
             media_type=framing.media_type,
             headers=limit_headers(opened.lease),
             clock=services.clock,
@@ -71,21 +74,6 @@ async def answer(
         # Nobody reads it: what has been acquired is given back before the failure is answered.
         opened.end(Outcome.CANCELLED)
         raise
-
-
-def _encoder(
-    request: Request, body: GenerationRequest, stream: Stream, dialect: Dialect, framing: Framing
-) -> Encoder:
-    options = body.stream_options or StreamOptions()
-    return Encoder(
-        dialect=dialect.encoder,
-        framing=framing.framing,
-        chunk_id=dialect.chunk_id(stream),
-        model=stream.model,
-        created=stream.created,
-        include_usage=bool(options.include_usage),
-        metadata=bool(options.include_metadata) or _asks_metadata(request),
-    )
 
 
 def _check_stream_options(body: GenerationRequest) -> None:
@@ -136,8 +124,14 @@ def _context_length(served: ServedModel) -> int:
 
 
 def _generation(
-    served: ServedModel, body: GenerationRequest, prompt: list[int], dialect: Dialect
+    request: Request,
+    served: ServedModel,
+    body: GenerationRequest,
+    prompt: list[int],
+    dialect: Dialect,
+    services: Services,
 ) -> Generation:
+    options = body.stream_options or StreamOptions()
     params = sampling_params(
         body,
         prompt_tokens=len(prompt),
@@ -146,12 +140,13 @@ def _generation(
     )
     return Generation(
         route=dialect.object,
-        model=served.name,
-        engine=served.engine,
-        prompt=prompt,
-        params=params,
-        deadlines=_deadlines(served),
+        dialect=dialect.encoder,
+        id_prefix=dialect.id_prefix,
+        branches=(BranchRequest(served.name, served.engine, prompt, params, _deadlines(served)),),
         streamed=bool(body.stream),
+        policy=services.settings.stream_policy("default", served.name),
+        include_usage=bool(options.include_usage),
+        metadata=bool(options.include_metadata) or _asks_metadata(request),
     )
 
 
