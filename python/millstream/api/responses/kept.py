@@ -62,8 +62,7 @@ async def delete_response(request: Request, response_id: str) -> Response:
     """Forget a response; one that is under way is cancelled."""
     parts = services(request)
     found = await _find(request, parts, response_id)
-    await parts.directory.cancel(found.id, tenant_of(request))
-    await parts.store.discard(found.id)
+    await parts.directory.forget(found.id, tenant_of(request))
     return JSONResponse({"id": response_id, "object": "response", "deleted": True})
 
 
