@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from random import Random
 from time import monotonic_ns, time_ns
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from millstream.admission import Limits, MemoryLimiter, RequestRate, TokenWindow, sole_worker
-from millstream.api import chat, completions, errors, health, models
+from millstream.api import chat, completions, cors, errors, health, models, resume, streams
+from millstream.api.companions import companions
+from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
 from millstream.config import LimitSettings, Settings, TorchEngineSettings
 from millstream.engines.base import Engine
@@ -23,6 +27,7 @@ from millstream.streams.directory import Directory
 from millstream.streams.drain import Drain
 from millstream.streams.hub import Wakeups
 from millstream.streams.hubs import Hubs
+from millstream.streams.jitter import retry_ms
 from millstream.streams.metrics import StreamMetrics
 from millstream.streams.observer import MoveLog, Observers
 from millstream.streams.orchestrator import Orchestrator
@@ -50,9 +55,10 @@ class App(FastAPI):
 def create_app(settings: Settings) -> FastAPI:
     """The ASGI application for these settings; engines start and end with its lifespan."""
     app = App(title="Millstream", lifespan=_lifespan(settings))
-    for module in (chat, completions, models, health):
+    for module in (chat, completions, streams, resume, models, responses, health):
         app.include_router(module.router)
     errors.install(app)
+    cors.install(app, settings.server.cors_origins)
     app.add_middleware(RequestIdMiddleware)
     return app
 
@@ -72,6 +78,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     directory = metrics_directory()
     if any(scope.dimensions() for scope in _limited(settings)):
         await stack.enter_async_context(sole_worker(directory))
+    others = stack.enter_context(companions(directory))
     metrics = Metrics(settings.models, directory)
     registry = StreamRegistry()
     wakeups = Wakeups()
@@ -113,6 +120,8 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         drain=drain,
         metrics=metrics,
         clock=monotonic_ns,
+        several_workers=others.several,
+        retry_ms=partial(retry_ms, Random()),  # noqa: S311 - no secret
     )
 
 

@@ -45,6 +45,10 @@ class Services:
     drain: Drain
     metrics: Metrics
     clock: Callable[[], int]
+    several_workers: Callable[[], bool]
+    """Whether other workers of this server live, which no setting tells under one's own Granian."""
+    retry_ms: Callable[[], int]
+    """When a client that loses its connection should come back, each at another time."""
 
     @property
     def server(self) -> ServerSettings:

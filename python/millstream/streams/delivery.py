@@ -11,7 +11,8 @@ from millstream.types import Outcome
 if TYPE_CHECKING:
     from starlette.types import Message, Send
 
-    from millstream._core import Notifier, Reader
+    from millstream._core import Notifier
+    from millstream.streams.frames import FrameReader
     from millstream.streams.source import StreamSource
 
 MAX_SEND_BYTES = 65536
@@ -55,12 +56,12 @@ class Delivery:
     def __init__(
         self,
         stream: StreamSource,
-        reader: Reader,
+        reader: FrameReader,
         send: Send,
         *,
         notifier: Notifier,
         postpone: Callable[[Delivery], bool] | None,
-        overrun: Callable[[Reader], bytes],
+        overrun: Callable[[FrameReader], bytes],
         skips_gaps: bool = False,
         typed_end: bool = False,
         preface: bytes = b"",

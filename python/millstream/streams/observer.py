@@ -70,9 +70,7 @@ class MoveLog:
 
     def moved(self, stream: Stream, origin: State, to: State) -> None:
         """The stream has gone from one state to another."""
-        _log.debug(
-            "stream_moved", stream=stream.id, origin=origin, to=to, outcome=stream.outcome
-        )
+        _log.debug("stream_moved", stream=stream.id, origin=origin, to=to, outcome=stream.outcome)
 
     def closed(self, stream: Stream) -> None:
         """Its last move came before."""

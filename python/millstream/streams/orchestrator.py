@@ -135,9 +135,7 @@ class Orchestrator:
             self._store.publish(stream.recording, stream)
         return stream
 
-    def _stream(
-        self, generation: Generation, leases: Sequence[Lease], stream_id: str
-    ) -> Stream:
+    def _stream(self, generation: Generation, leases: Sequence[Lease], stream_id: str) -> Stream:
         wall_ns = self._wall_clock()
         descriptor = _descriptor(generation, stream_id, created=wall_ns // 1_000_000_000)
         recording = Recording(descriptor, _log(descriptor))

@@ -16,9 +16,9 @@ from millstream.types import Failure
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from millstream._core import Reader
     from millstream.config import StreamPolicy
     from millstream.streams.deliveries import Deliveries
+    from millstream.streams.frames import FrameReader
     from millstream.streams.source import StreamSource
 
 DIRECT_SEND = "millstream.direct_send"
@@ -51,7 +51,7 @@ class StreamResponse(Response):
     def __init__(
         self,
         stream: StreamSource,
-        reader: Reader,
+        reader: FrameReader,
         *,
         deliveries: Deliveries,
         media_type: str = EVENT_STREAM,
@@ -59,7 +59,7 @@ class StreamResponse(Response):
         policy: StreamPolicy | None = None,
         typed_end: bool = False,
         preface: bytes = b"",
-        overrun: Callable[[Reader], bytes] | None = None,
+        overrun: Callable[[FrameReader], bytes] | None = None,
         skips_gaps: bool = False,
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
@@ -130,7 +130,7 @@ class StreamResponse(Response):
             return self._deliveries.blocked_send_ns
         return int(self._policy.blocked_send_seconds * 1e9)
 
-    def _error(self, reader: Reader) -> bytes:
+    def _error(self, reader: FrameReader) -> bytes:
         error = b'{"error":' + OVERRUN.to_json().encode() + b"}"
         return b"data: " + error + b"\n\n" if self.media_type == EVENT_STREAM else error + b"\n"
 

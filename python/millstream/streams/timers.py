@@ -68,9 +68,7 @@ def _look_for_readers(stream: Stream, now_ns: int) -> None:
         stream.end(Outcome.CLIENT_GONE)
 
 
-def _overdue(
-    branch: BranchRun, seen: _Progress, *, age_ns: int, quiet_ns: int
-) -> Outcome | None:
+def _overdue(branch: BranchRun, seen: _Progress, *, age_ns: int, quiet_ns: int) -> Outcome | None:
     deadlines = branch.deadlines
     if _past(age_ns, deadlines.total_ns):
         return Outcome.TIMEOUT_TOTAL

@@ -26,6 +26,7 @@ async def branch_request(served: ServedModel, body: ResponsesRequest) -> BranchR
     tokens = await tokenise(served, prompt, context_length)
     params = sampling_params(
         body,
+        prompt,
         prompt_tokens=len(tokens),
         context_length=context_length,
         max_tokens_cap=served.settings.max_tokens,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import time_ns
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
@@ -25,7 +26,9 @@ from millstream.api.services import Services, services
 from millstream.api.streamed import streamed_answer
 from millstream.api.tenant import tenant_of
 from millstream.api.whole import whole_answer
-from millstream.streams.orchestrator import Generation
+from millstream.streams.branch import WHOLE
+from millstream.streams.orchestrator import Generation, new_stream_id
+from millstream.types import Outcome
 
 if TYPE_CHECKING:
     from millstream.config import StreamPolicy
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 router = APIRouter()
 
 ROUTE = "response"
+# Whoever cancels a response from elsewhere has not made a request fail.
+_ANSWERED = WHOLE | {Outcome.CANCELLED}
 
 
 @router.post("/v1/responses")
@@ -50,9 +55,9 @@ async def create_response(request: Request) -> Response:
     framing = framing_for(request) if body.stream else None
     tenant = tenant_of(request)
     key = keyed(request, tenant, body)
-    refuse_unless_found_again(parts, resumable=bool(body.background), key=key)
+    refuse_unless_found_again(parts, resumable=bool(body.background), key=key, name="background")
     branch = await branch_request(parts.model(body.model), body)
-    stream_id = parts.orchestrator.new_stream_id()
+    stream_id = new_stream_id()
     generation = _generation(parts, body, branch, key, tenant=tenant, stream_id=stream_id)
     opened = await open_stream(parts, generation, key, stream_id=stream_id)
     if isinstance(opened, Refusal):
@@ -62,7 +67,7 @@ async def create_response(request: Request) -> Response:
         return streamed_answer(opened, framing, parts)
     if body.background:
         return JSONResponse(response_object(opened.stream), headers=opened.headers)
-    return await whole_answer(request, opened, parts, content=response_object)
+    return await whole_answer(request, opened, parts, content=response_object, answered=_ANSWERED)
 
 
 def _generation(
@@ -75,7 +80,7 @@ def _generation(
     stream_id: str,
 ) -> Generation:
     background = bool(body.background)
-    policy = parts.stream_policy(tenant, branch.model)
+    policy = parts.settings.stream_policy(tenant, branch.model)
     return Generation(
         route=ROUTE,
         dialect="responses",
@@ -88,7 +93,7 @@ def _generation(
         retained=body.store is not False or key is not None,
         background=background,
         response=response_template(
-            body, branch.params, stream_id=stream_id, created=parts.wall_clock() // 1_000_000_000
+            body, branch.params, stream_id=stream_id, created=time_ns() // 1_000_000_000
         ),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
@@ -10,11 +12,14 @@ from starlette.responses import JSONResponse, Response
 
 from millstream.api.accept import framing_for
 from millstream.api.errors import RouteRefused
+from millstream.api.opening import PATIENCE_SECONDS, retained_headers
 from millstream.api.responses.ids import stream_id_of
 from millstream.api.responses.objects import Recorded, response_object
 from millstream.api.responses.parameters import check_includes
 from millstream.api.services import Services, services
+from millstream.api.streamed import policy_of
 from millstream.api.tenant import tenant_of
+from millstream.api.whole import until_closed
 from millstream.errors import InvalidParameter
 from millstream.streams.reading import Ready, reader_for
 from millstream.streams.response import StreamResponse
@@ -54,6 +59,7 @@ async def cancel_response(request: Request, response_id: str) -> Response:
     parts = services(request)
     found = await _find(request, parts, response_id)
     await parts.directory.cancel(found.id, tenant_of(request))
+    await _told(found, parts)
     return _object(found)
 
 
@@ -64,6 +70,13 @@ async def delete_response(request: Request, response_id: str) -> Response:
     found = await _find(request, parts, response_id)
     await parts.directory.forget(found.id, tenant_of(request))
     return JSONResponse({"id": response_id, "object": "response", "deleted": True})
+
+
+async def _told(found: Stream | Recording, parts: Services) -> None:
+    """Wait for the word of the worker that generates it, which may be another one."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await until_closed(found.log, parts.deliveries.notifier)
 
 
 async def _find(request: Request, parts: Services, response_id: str) -> Stream | Recording:
@@ -96,6 +109,9 @@ def _events(
         ready.reader,
         deliveries=parts.deliveries,
         media_type=framing.media_type,
+        headers=retained_headers(found.id),
+        policy=policy_of(parts, found),
+        typed_end=ready.typed_end,
         clock=parts.clock,
     )
 

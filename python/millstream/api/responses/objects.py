@@ -79,7 +79,7 @@ def status_of(outcome: Outcome | None, *, background: bool, tail: int) -> Status
 
 
 def _output(stream_id: str, log: Log, status: Status) -> list[dict[str, Any]]:
-    if log.token_count == 0 and status != "completed":
+    if log.token_count == 0 and status in ("queued", "in_progress"):
         return []
     part = {"type": "output_text", "text": log.text(), "annotations": [], "logprobs": []}
     return [

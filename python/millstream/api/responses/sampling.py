@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.api.prompts import Prompt
 from millstream.api.responses.schemas import ResponsesRequest
+from millstream.api.sampling import prompt_too_long
 from millstream.errors import ContextLengthExceeded
 from millstream.types import SamplingParams
 
@@ -22,7 +24,12 @@ _SAME_NAMES = (
 
 
 def sampling_params(
-    body: ResponsesRequest, *, prompt_tokens: int, context_length: int, max_tokens_cap: int | None
+    body: ResponsesRequest,
+    prompt: Prompt,
+    *,
+    prompt_tokens: int,
+    context_length: int,
+    max_tokens_cap: int | None,
 ) -> SamplingParams:
     """The parameters of this request with the defaults of OpenAI's API.
 
@@ -31,7 +38,7 @@ def sampling_params(
     """
     room = context_length - prompt_tokens
     if room < 1:
-        raise input_too_long(f"{prompt_tokens} tokens", context_length)
+        raise prompt_too_long(prompt, f"{prompt_tokens} tokens", context_length)
     asked = body.max_output_tokens
     if asked is not None and asked > room:
         raise ContextLengthExceeded(
@@ -42,15 +49,6 @@ def sampling_params(
     return SamplingParams(
         max_tokens=min(limit for limit in (asked, room, max_tokens_cap) if limit is not None),
         **_given(body),
-    )
-
-
-def input_too_long(length: str, context_length: int) -> ContextLengthExceeded:
-    """The refusal of an input of this length in words."""
-    return ContextLengthExceeded(
-        f"The input has {length}; this model takes at most {context_length} tokens for input "
-        "and output together.",
-        param="input",
     )
 
 

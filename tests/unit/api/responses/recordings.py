@@ -8,7 +8,7 @@ from millstream.api.responses.template import response_template
 from millstream.store.descriptor import BranchDescriptor, Descriptor
 from millstream.store.recording import Recording
 from millstream.types import Failure, Kind, Outcome, Usage
-from tests.unit.api.responses.requests import request
+from tests.unit.api.responses.requests import PROMPT, request
 
 TIME = 1_750_000_000_000_000_000
 
@@ -16,7 +16,7 @@ TIME = 1_750_000_000_000_000_000
 def recording(log: Log, **members: object) -> Recording:
     """A stream of this log that such a request made."""
     body = request(**members)
-    params = sampling_params(body, prompt_tokens=3, context_length=64, max_tokens_cap=None)
+    params = sampling_params(body, PROMPT, prompt_tokens=3, context_length=64, max_tokens_cap=None)
     template = response_template(body, params, stream_id="s1", created=TIME // 10**9)
     descriptor = Descriptor(
         id="s1",

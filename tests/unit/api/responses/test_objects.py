@@ -81,7 +81,7 @@ def test_an_instant_abort_does_not_leave_a_response_queued(
     # community.openai.com topic 1382584: cancelled before the first token, "queued" for ever.
     response = shown(ended(Log(), outcome), background=background)
     assert response.status == "cancelled"
-    assert response.output == []
+    assert response.output_text == ""
     assert response.error is None
 
 

@@ -9,12 +9,16 @@ import pytest
 from millstream.api.responses.sampling import sampling_params
 from millstream.errors import ContextLengthExceeded
 from millstream.types import SamplingParams
-from tests.unit.api.responses.requests import request
+from tests.unit.api.responses.requests import PROMPT, request
 
 
 def sampled(prompt_tokens: int = 10, cap: int | None = None, **members: object) -> SamplingParams:
     return sampling_params(
-        request(**members), prompt_tokens=prompt_tokens, context_length=64, max_tokens_cap=cap
+        request(**members),
+        PROMPT,
+        prompt_tokens=prompt_tokens,
+        context_length=64,
+        max_tokens_cap=cap,
     )
 
 
