@@ -112,6 +112,7 @@ def _events(
         headers=retained_headers(found.id),
         policy=policy_of(parts, found),
         typed_end=ready.typed_end,
+        preface=ready.preface,
         clock=parts.clock,
     )
 

@@ -27,7 +27,7 @@ TYPES = {
 }
 
 
-def lives() -> Iterator[Any]:
+def _lives() -> Iterator[Any]:
     """Every way for a stream to end, with and without a text before it."""
     for texts in ((), ("Hi",), ("Hi", ' "there"\n', "é")):
         for outcome in Outcome:
@@ -37,11 +37,14 @@ def lives() -> Iterator[Any]:
                 yield pytest.param(texts, outcome, error, id=name)
 
 
+LIVES = list(_lives())
+
+
 def events(log: Log, starting_after: int | None = None, **members: object) -> list[Any]:
     """What a reader is sent, each event judged by its type."""
     ready = reader_for(recording(log, **members), None, starting_after=starting_after)
     assert isinstance(ready, Ready)
-    body = bytearray()
+    body = bytearray(ready.preface)
     while chunk := ready.reader.take(1 << 20):
         body += chunk
     found = []
@@ -54,7 +57,7 @@ def events(log: Log, starting_after: int | None = None, **members: object) -> li
 
 
 @pytest.mark.parametrize("background", [True, False])
-@pytest.mark.parametrize(("texts", "outcome", "error"), lives())
+@pytest.mark.parametrize(("texts", "outcome", "error"), LIVES)
 def test_the_last_event_says_what_the_object_says(
     texts: tuple[str, ...], outcome: Outcome, error: Failure | None, background: bool
 ) -> None:
@@ -65,7 +68,7 @@ def test_the_last_event_says_what_the_object_says(
     assert msgspec.json.decode(last.response.to_json()) == shown
 
 
-@pytest.mark.parametrize(("texts", "outcome", "error"), lives())
+@pytest.mark.parametrize(("texts", "outcome", "error"), LIVES)
 def test_events_are_numbered_and_can_be_had_from_each_on(
     texts: tuple[str, ...], outcome: Outcome, error: Failure | None
 ) -> None:
@@ -78,7 +81,7 @@ def test_events_are_numbered_and_can_be_had_from_each_on(
         assert events(log, starting_after=number) == all_events[index + 1 :]
 
 
-@pytest.mark.parametrize(("texts", "outcome", "error"), lives())
+@pytest.mark.parametrize(("texts", "outcome", "error"), LIVES)
 def test_the_deltas_are_the_text(
     texts: tuple[str, ...], outcome: Outcome, error: Failure | None
 ) -> None:
