@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from millstream.admission import Limits, MemoryLimiter, RequestRate, TokenWindow, sole_worker
 from millstream.api import chat, completions, cors, errors, health, models, resume, streams
 from millstream.api.companions import companions
+from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
 from millstream.config import LimitSettings, Settings, TorchEngineSettings
 from millstream.engines.base import Engine
@@ -54,7 +55,7 @@ class App(FastAPI):
 def create_app(settings: Settings) -> FastAPI:
     """The ASGI application for these settings; engines start and end with its lifespan."""
     app = App(title="Millstream", lifespan=_lifespan(settings))
-    for module in (chat, completions, streams, resume, models, health):
+    for module in (chat, completions, streams, resume, models, responses, health):
         app.include_router(module.router)
     errors.install(app)
     cors.install(app, settings.server.cors_origins)
