@@ -35,6 +35,7 @@ class Backoff:
         self.policy = policy
         self._random = random
         self._failures = 0
+        self._brought_something = False
         self._started: float | None = None
         self._retry_seconds = 0.0
         self._asked_seconds = 0.0
@@ -56,8 +57,8 @@ class Backoff:
         return left
 
     def progressed(self) -> None:
-        """Something new came, so the attempts count from the beginning again."""
-        self._failures = 0
+        """Something new came: this attempt counts as a success, whatever becomes of it."""
+        self._brought_something = True
 
     def retry_after(self, milliseconds: int) -> None:
         """The server names the wait before every reconnection from now on."""
@@ -65,7 +66,8 @@ class Backoff:
 
     def failed(self, reason: Exception | None, asked_seconds: float = 0.0) -> None:
         """An attempt is over; the server may ask for a wait before the next one."""
-        self._failures += 1
+        self._failures = 0 if self._brought_something else self._failures + 1
+        self._brought_something = False
         self._last_failure = reason
         self._asked_seconds = asked_seconds
 

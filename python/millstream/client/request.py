@@ -69,13 +69,12 @@ def stream_id_of(stream: str, base_url: str) -> str:
 
     The API key would go there.
     """
+    if not stream.startswith(("/", "http://", "https://")):
+        return stream
     parts = urlsplit(stream)
     if parts.netloc and parts[:2] != urlsplit(base_url)[:2]:
         raise ValueError(f"{stream} is not on {base_url}")
-    stream_id = unquote(parts.path.rstrip("/").rpartition("/")[2])
-    if not stream_id:
-        raise ValueError(f"no stream id in {stream!r}")
-    return stream_id
+    return unquote(parts.path.rstrip("/").rpartition("/")[2])
 
 
 def server_of(base_url: str) -> str:
