@@ -70,6 +70,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     branch: int = 0
     choice: int = 0
     omitted_bytes: int = 0
+    finish_reason: str | None = None
 
 
 class Gap(msgspec.Struct, frozen=True):

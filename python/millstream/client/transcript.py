@@ -99,6 +99,8 @@ class Transcript:
         If its beginning is gone and goes beyond what was read, the text has a hole there.
         """
         place = snapshot.branch, snapshot.choice
+        if snapshot.finish_reason is not None:
+            self.finish_reasons[place] = snapshot.finish_reason
         had = len(self.text(place).encode())
         new = snapshot.text.encode()[max(0, had - snapshot.omitted_bytes) :]
         text = new.decode(errors="ignore")

@@ -52,6 +52,10 @@ class Double:
         double = self
 
         class Handler(BaseHTTPRequestHandler):
+            def finish(self) -> None:
+                with contextlib.suppress(ConnectionError):  # the client may have gone
+                    super().finish()
+
             def do_GET(self) -> None:
                 self._answer(self.headers.get("Last-Event-ID"), b"")
 
@@ -77,7 +81,8 @@ class Double:
                     self.send_header("Content-Length", str(len(events)))
                 self.send_header("X-Stream-Id", double.stream.stream_id)
                 self.end_headers()
-                self.wfile.write(events[: double.cut(len(double.requests))])
+                with contextlib.suppress(ConnectionError):
+                    self.wfile.write(events[: double.cut(len(double.requests))])
 
             def _refuse(self, status: int) -> None:
                 error = {"message": "told to", "type": "test", "param": None, "code": "told"}

@@ -41,11 +41,13 @@ def test_a_gap_is_raised_with_what_is_missing() -> None:
 
 def test_an_accepted_gap_is_filled_from_the_text_so_far() -> None:
     reading = follower(on_gap="accept")
-    snapshot = {"branch": 0, "choice": 0, "omitted_bytes": 0, "text": STREAM.text}
-    body = STREAM.frames()[0].data + gap(2, 6, snapshot) + frames_after(10)
+    snapshot = {"branch": 0, "choice": 0, "text": STREAM.text, "finish_reason": "length"}
+    body = STREAM.frames()[0].data + gap(2, 9, snapshot) + frames_after(11)
+    body = body.replace(b'"latest":10', b'"latest":11')
     assert read_text(reading, STREAM, lambda _nth, _body: body) == STREAM.text
     assert reading.transcript.text() == STREAM.text
-    assert [(one.first, one.last) for one in reading.transcript.gaps] == [(2, 6)]
+    assert reading.transcript.finish_reasons == {(0, 0): "length"}
+    assert [(one.first, one.last) for one in reading.transcript.gaps] == [(2, 9)]
 
 
 def test_a_text_without_its_beginning_fits_what_was_read() -> None:
