@@ -48,7 +48,7 @@ DEV = TORCH | names(EXTRAS["dev"])
 
 
 def test_the_package_asks_for_what_it_imports() -> None:
-    assert imported("python") <= TORCH | CLIENT
+    assert imported("python") <= TORCH | CLIENT | names(EXTRAS["valkey"])
 
 
 @pytest.mark.parametrize("directory", ["tests", "benches", "examples"])

@@ -20,20 +20,30 @@ the connection of a client that still sends would be reset, the answer lost with
 
 
 async def read_json(
-    request: Request, model: type[Model], *, max_bytes: int, max_seconds: float
+    request: Request,
+    model: type[Model],
+    *,
+    max_bytes: int,
+    max_seconds: float,
+    optional: bool = False,
 ) -> Model:
-    """The body as this model.
+    """The body as this model; with ``optional``, no body at all is an empty object.
 
     Raises `BodyRefused` (415, 413, 408, 400) and `InvalidParameter` for the first field that is
     wrong.
     """
-    _require_json(request)
+    if not optional:
+        _require_json(request)
     try:
         async with asyncio.timeout(max_seconds):
             body = await _read(request, max_bytes)
     except TimeoutError:
         message = f"The body was not complete within {max_seconds:g} seconds."
         raise BodyRefused(408, message) from None
+    if optional:
+        if not body:
+            return model.model_validate({})
+        _require_json(request)
     try:
         return model.model_validate_json(body)
     except ValidationError as error:

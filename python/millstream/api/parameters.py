@@ -43,16 +43,19 @@ NEUTRAL: Mapping[str, tuple[object, ...]] = {
 """Known and not supported: accepted only with a value that asks for nothing (or ``null``)."""
 
 
-def refuse_unsupported(extra: Mapping[str, object] | None, known: Iterable[str]) -> None:
+def refuse_unsupported(
+    extra: Mapping[str, object] | None, known: Iterable[str], *, where: str = ""
+) -> None:
     """Raise `UnsupportedParameter` for the first parameter that would change the meaning.
 
-    ``extra`` are the fields of the body that the schema does not have, ``known`` those it has.
+    ``extra`` are the fields that the schema does not have, ``known`` those it has; ``where`` is
+    what goes before their names, as in ``branches[0].``.
     """
     for name, value in (extra or {}).items():
         if value is None or name in HARMLESS or _is_neutral(name, value):
             continue
-        shown = name[:200]
-        raise UnsupportedParameter(_explanation(shown, known), param=shown)
+        shown = where + name[:200]
+        raise UnsupportedParameter(_explanation(name[:200], known, where), param=shown)
 
 
 def _is_neutral(name: str, value: object) -> bool:
@@ -61,9 +64,9 @@ def _is_neutral(name: str, value: object) -> bool:
     )
 
 
-def _explanation(name: str, known: Iterable[str]) -> str:
+def _explanation(name: str, known: Iterable[str], where: str) -> str:
     if name in NEUTRAL:
-        return f"The parameter '{name}' is not supported by this server."
+        return f"The parameter '{where}{name}' is not supported by this server."
     nearest = get_close_matches(name, [*known, *NEUTRAL, *HARMLESS], n=1)
-    hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
-    return f"Unknown parameter '{name}'.{hint}"
+    hint = f" Did you mean '{where}{nearest[0]}'?" if nearest else ""
+    return f"Unknown parameter '{where}{name}'.{hint}"

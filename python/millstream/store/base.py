@@ -40,6 +40,8 @@ class StreamStore(Protocol):
     """Keeps streams for readers who come later or elsewhere.
 
     Calls that are not coroutines never block and never fail for a reason outside the process.
+    `find`, `cancel`, `claim` and `release` raise `StoreUnavailable` while a shared store is out of
+    reach and this process cannot answer by itself.
     """
 
     @property
