@@ -17,7 +17,17 @@ from millstream._core import SseEvent, SseEventTooLarge, SseParser
 from millstream.client import answers
 from millstream.client.errors import ClientError, IntegrityError, StreamFailed, StreamGap
 from millstream.client.event_id import EventId
-from millstream.client.events import UNSTORED, Done, Event, Gap, Handover, Leaf, Token, decode
+from millstream.client.events import (
+    UNSTORED,
+    Done,
+    Event,
+    Failed,
+    Gap,
+    Handover,
+    Leaf,
+    Token,
+    decode,
+)
 from millstream.client.reconnect import Backoff, ReconnectPolicy
 from millstream.client.request import Request, resumption
 from millstream.client.transcript import SUCCESSES, Piece, Transcript
@@ -160,8 +170,9 @@ class Follower:
         if event.retry is not None:
             self._backoff.retry_after(event.retry)
         said = decode(event)
-        if said is None and event.id in ("", str(self._checks.position)):
-            return []  # an id stays until the next one: this is no record
+        # An id stays until the next one, so this is no record but about the connection.
+        if isinstance(said, Failed | None) and event.id in ("", str(self._checks.position)):
+            return []
         if isinstance(said, UNSTORED):
             return self._take_unstored(said)
         return self._take_record(EventId.parse(event.id), said)

@@ -16,6 +16,10 @@ Cut = Callable[[int], int | None]
 """How many bytes of its body the nth connection brings, None for all."""
 
 
+ERROR = {"message": "told to", "type": "test", "param": None, "code": "told"}
+REFUSAL = json.dumps({"error": ERROR}).encode()
+
+
 @dataclass(frozen=True)
 class Asked:
     """One request as it came."""
@@ -48,60 +52,63 @@ class Double:
         finally:
             self.held.set()
 
-    def make_handler(self) -> type[BaseHTTPRequestHandler]:
-        double = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def finish(self) -> None:
-                with contextlib.suppress(ConnectionError):  # the client may have gone
-                    super().finish()
+class _Server(ThreadingHTTPServer):
+    def __init__(self, double: Double) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.double = double
 
-            def do_GET(self) -> None:
-                self._answer(self.headers.get("Last-Event-ID"), b"")
 
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                self._answer(None, body)
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
 
-            def _answer(self, last_event_id: str | None, body: bytes) -> None:
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                double.requests.append(Asked(self.command, self.path, headers, body))
-                self.close_connection = True
-                if double.held is not None:
-                    double.held.wait(30)
-                if len(double.requests) <= double.unanswered:
-                    return
-                if self.path.endswith("/cancel") or double.status != 200:
-                    self._refuse(200 if self.path.endswith("/cancel") else double.status)
-                    return
-                events = answer(double.stream, last_event_id)
-                self.send_response(200 if events else 204)
-                if events:
-                    self.send_header("Content-Type", "text/event-stream")
-                    self.send_header("Content-Length", str(len(events)))
-                self.send_header("X-Stream-Id", double.stream.stream_id)
-                self.end_headers()
-                with contextlib.suppress(ConnectionError):
-                    self.wfile.write(events[: double.cut(len(double.requests))])
+    def finish(self) -> None:
+        with contextlib.suppress(ConnectionError):  # the client may have gone
+            super().finish()
 
-            def _refuse(self, status: int) -> None:
-                error = {"message": "told to", "type": "test", "param": None, "code": "told"}
-                body = json.dumps({"error": error}).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+    def do_GET(self) -> None:
+        self._answer(b"")
 
-            def log_message(self, *_arguments: object) -> None:
-                """Say nothing."""
+    def do_POST(self) -> None:
+        self._answer(self.rfile.read(int(self.headers["Content-Length"])))
 
-        return Handler
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+    def _answer(self, body: bytes) -> None:
+        double = self.server.double
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        double.requests.append(Asked(self.command, self.path, headers, body))
+        self.close_connection = True
+        if double.held is not None:
+            double.held.wait(30)
+        if self.path.endswith("/cancel"):
+            self._send(200, b"{}", "application/json")
+        elif double.status != 200:
+            self._send(double.status, REFUSAL, "application/json")
+        elif len(double.requests) > double.unanswered:
+            self._send_events(double, headers.get("last-event-id"))
+
+    def _send_events(self, double: Double, last_event_id: str | None) -> None:
+        events = answer(double.stream, last_event_id)
+        most = double.cut(len(double.requests))
+        self._send(200 if events else 204, events, "text/event-stream", most)
+
+    def _send(self, status: int, body: bytes, kind: str, most: int | None = None) -> None:
+        self.send_response(status)
+        if body:
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Stream-Id", self.server.double.stream.stream_id)
+        with contextlib.suppress(ConnectionError):
+            self.end_headers()
+            self.wfile.write(body[:most])
 
 
 @contextlib.contextmanager
 def serving(double: Double) -> Iterator[Double]:
     """Serve until the block ends."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), double.make_handler()) as server:
+    with _Server(double) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         double.url = f"http://127.0.0.1:{server.server_address[1]}"

@@ -46,6 +46,15 @@ def test_a_failing_outcome_is_raised_after_what_came(outcome: Outcome) -> None:
     assert failed.value.error.code == "lost"
 
 
+def test_an_error_of_the_connection_is_no_error_of_the_stream() -> None:
+    reading = follower()
+    frames = [one.data for one in STREAM.frames()]
+    cut = b"".join([*frames[:2], frame("error", {"error": ERROR})])
+    assert read_text(reading, STREAM, lambda nth, body: cut if nth == 1 else body) == STREAM.text
+    assert reading.transcript.error is None
+    assert (reading.connections, reading.restarts) == (2, 0)
+
+
 def test_the_readers_own_cancel_is_no_failure() -> None:
     reading = follower()
     reading.cancelling = True
