@@ -40,8 +40,8 @@ pub struct Checks {
     pub root: Digest,
 }
 
-#[derive(Debug)]
-pub(super) struct Integrity {
+#[derive(Clone, Debug)]
+pub(crate) struct Integrity {
     stream_id: Box<[u8]>,
     records: u64,
     bytes: u64,
@@ -54,7 +54,7 @@ pub(super) struct Integrity {
 }
 
 impl Integrity {
-    pub(super) fn new(stream_id: &[u8]) -> Self {
+    pub(crate) fn new(stream_id: &[u8]) -> Self {
         Self {
             stream_id: stream_id.into(),
             records: 0,
@@ -67,7 +67,7 @@ impl Integrity {
         }
     }
 
-    pub(super) fn add(&mut self, record: &Record<'_>) {
+    pub(crate) fn add(&mut self, record: &Record<'_>) {
         if record.kind != Kind::Token {
             return;
         }
@@ -83,7 +83,7 @@ impl Integrity {
     }
 
     /// Takes note that the store no longer has `record`.
-    pub(super) fn drop_record(&mut self, record: &Record<'_>) {
+    pub(crate) fn drop_record(&mut self, record: &Record<'_>) {
         if record.kind == Kind::Token {
             self.dropped_crc = extend_crc(self.dropped_crc, record.text);
         }
@@ -96,7 +96,12 @@ impl Integrity {
         }
     }
 
-    pub(super) fn checks(&self) -> Checks {
+    /// The CRC-32 of the text so far.
+    pub(crate) const fn crc(&self) -> u32 {
+        self.crc
+    }
+
+    pub(crate) fn checks(&self) -> Checks {
         let mut tree = self.tree.clone();
         if !self.records.is_multiple_of(LEAF_TOKENS) {
             tree.push(self.open_leaf.clone().finalize().into());
@@ -110,7 +115,7 @@ impl Integrity {
     }
 
     /// The kept leaves that end after `seq`.
-    pub(super) fn leaves_after(&self, seq: u64) -> impl Iterator<Item = &Leaf> {
+    pub(crate) fn leaves_after(&self, seq: u64) -> impl Iterator<Item = &Leaf> {
         self.leaves.range(self.leaves_until(seq)..)
     }
 

@@ -20,6 +20,7 @@ mod wake;
 pub use cursor::{Cursor, Gap};
 pub use doorbell::Doorbell;
 pub use error::LogError;
+pub(crate) use integrity::Integrity;
 pub use integrity::{Checks, LEAF_TOKENS, Leaf};
 pub use latency::{INTER_TOKEN_BOUNDS_NS, InterToken};
 pub use merkle::{Digest, Merkle};
