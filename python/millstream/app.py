@@ -82,7 +82,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     registry = StreamRegistry()
     wakeups = Wakeups()
     stack.callback(wakeups.close)
-    store = open_store(settings.store, clock=monotonic_ns)
+    store = open_store(settings.store, clock=monotonic_ns, observer=metrics)
     # After the streams have ended and before the loop goes: what is not written yet is now.
     stack.push_async_callback(store.close)
     await store.start()

@@ -24,11 +24,12 @@ class Directory:
 
     async def find(self, stream_id: str, tenant: str) -> Stream | Recording | None:
         """The stream of this name, if it can outlive its connection."""
-        found: Stream | Recording | None = self._registry.get(stream_id)
-        if found is None:
+        found: Stream | Recording | None
+        stream = self._registry.get(stream_id)
+        if stream is None:
             found = await self._store.find(stream_id)
-        elif not found.retained:
-            return None
+        else:
+            found = stream if stream.retained else None
         return found if found is not None and _has(found, tenant, None) else None
 
     async def cancel(

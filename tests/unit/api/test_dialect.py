@@ -10,10 +10,10 @@ from millstream.types import Kind, SamplingParams
 from tests.unit.streams.parts import Bench
 
 
-def ended(bench: Bench) -> Stream:
+def ended(bench: Bench, dialect: Dialect) -> Stream:
     """A stream of two choices that came interleaved."""
-    stream = bench.stream()
-    stream.start([1], SamplingParams(max_tokens=5, n=2))
+    stream = bench.stream(id_prefix=dialect.id_prefix, choices=2)
+    stream.start([([1], SamplingParams(max_tokens=5, n=2))])
     stream.attach()
     for choice, text in ((0, "a"), (1, "b"), (0, "c")):
         bench.engine.token(1, text, choice=choice)
@@ -36,7 +36,7 @@ def content(choice: object) -> object:
     ids=["chat", "completion"],
 )
 def test_each_choice_has_its_own_text_and_reason(dialect: Dialect, id: str, kind: str) -> None:
-    answer = completion_object(dialect, ended(Bench()), choices=2)
+    answer = completion_object(dialect, ended(Bench(), dialect), choices=2)
     assert (answer["id"], answer["object"], answer["created"]) == (id, kind, 1_700_000_000)
     choices = answer["choices"]
     assert isinstance(choices, list)
