@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from millstream.api.errors import RouteRefused
@@ -39,6 +40,9 @@ def cursor_of(request: Request) -> EventId | None:
     return cursor
 
 
-def malformed(problem: str, *, param: str = PARAMETER) -> RouteRefused:
+def malformed(
+    problem: str, *, param: str = PARAMETER, beside: Mapping[str, object] | None = None
+) -> RouteRefused:
     """The refusal of a cursor that no event of the stream has."""
-    return RouteRefused(400, "invalid_cursor", f"{param}: {problem}.", param=param)
+    message = f"{param}: {problem}."
+    return RouteRefused(400, "invalid_cursor", message, param=param, beside=beside)

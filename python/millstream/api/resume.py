@@ -43,8 +43,7 @@ class _Asked:
     snapshot: bool
 
 
-@router.get("/v1/streams/{stream_id}")
-@router.head("/v1/streams/{stream_id}")
+@router.api_route("/v1/streams/{stream_id}", methods=["GET", "HEAD"])
 async def read_stream(request: Request, stream_id: str) -> Response:
     """Replay what is kept after the cursor, then go on live; any number may read one stream."""
     parts = services(request)
@@ -68,7 +67,7 @@ async def read_stream(request: Request, stream_id: str) -> Response:
         return Response(status_code=204, headers=headers)
     reader = _reader(stream, asked, answer, retry_ms)
     if request.method == "HEAD":
-        return Response(headers=headers, media_type=asked.framing.media_type)
+        return _head(headers, asked.framing)
     return _delivered(stream, reader, asked, headers, parts)
 
 
@@ -88,9 +87,19 @@ def _reader(
                 return _snapshots(stream, asked, asked.cursor.seq if asked.cursor else 0, retry_ms)
             raise _trimmed(answer)
         case Ahead():
-            raise malformed(f"the stream has come to {answer.latest}, the cursor is ahead of it")
+            raise malformed(
+                f"the cursor is ahead of the stream, which has come to {answer.latest}",
+                beside={"latest": answer.latest},
+            )
         case Unknown() | Finished():
             raise unknown_stream(stream.id)
+
+
+def _head(headers: dict[str, str], framing: Framing) -> Response:
+    response = Response(headers=headers, media_type=framing.media_type)
+    # Nobody knows the length of what a GET would bring.
+    del response.headers["content-length"]
+    return response
 
 
 def _snapshots(
