@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from millstream.config.durable import DurableSettings
 from millstream.config.engines import TorchEngineSettings
 from millstream.config.limits import LimitSettings
 from millstream.config.models import ModelSettings
@@ -35,3 +36,5 @@ class Settings(Section):
     """What all clients of the whole server may use together."""
     streams: StreamSettings = StreamSettings()
     """Bounds of the stream logs."""
+    durable: DurableSettings = DurableSettings()
+    """Bounds of the durable streams."""
