@@ -11,9 +11,10 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from millstream.admission import Limits, MemoryLimiter, RequestRate, TokenWindow, sole_worker
-from millstream.api import chat, completions, errors, health, models
+from millstream.api import chat, completions, durable, errors, health, models
 from millstream.api.services import ServedModel, Services
 from millstream.config import LimitSettings, Settings, TorchEngineSettings
+from millstream.durable import SoleWorker
 from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
@@ -49,6 +50,8 @@ def create_app(settings: Settings) -> FastAPI:
     app = App(title="Millstream", lifespan=_lifespan(settings))
     for module in (chat, completions, models, health):
         app.include_router(module.router)
+    if settings.durable.enabled:
+        app.include_router(durable.router)
     errors.install(app)
     app.add_middleware(RequestIdMiddleware)
     return app
@@ -59,6 +62,7 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             app.state.services = await _start(settings, stack)
+            app.state.durable = _durable(settings, app.state.services, stack)
             yield
 
     return lifespan
@@ -97,6 +101,27 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         drain=drain,
         metrics=metrics,
         clock=monotonic_ns,
+    )
+
+
+def _durable(
+    settings: Settings, services: Services, stack: AsyncExitStack
+) -> durable.DurableService:
+    sole = SoleWorker(metrics_directory())
+    stack.callback(sole.close)
+    streams = durable.new_registry(settings.durable, leaving=lambda: services.drain.begun)
+    stack.callback(streams.close)
+    sweeper = Sweeper([streams])
+    stack.callback(sweeper.close)
+    sweeper.start()
+    return durable.DurableService(
+        streams,
+        settings.durable,
+        serves=lambda: settings.server.workers == 1 and sole.held(),
+        max_body_bytes=settings.server.max_body_bytes,
+        body_seconds=settings.server.body_seconds,
+        keep_alive_seconds=settings.streams.keep_alive_seconds,
+        blocked_send_seconds=settings.streams.blocked_send_seconds,
     )
 
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 MAX_LENGTH = 256
-_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_HEADER = re.compile(rf"({_TOKEN}/{_TOKEN})\s*(;[\x20-\x7e]*)?")
+_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_HEADER = re.compile(rf"({_NAME}/{_NAME})\s*(;[\x20-\x7e]*)?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,13 @@ class Waiters:
             if not future.done():
                 future.set_result(None)
 
-    async def wait(self, seconds: float) -> None:
-        """Return at the next wake-up, or after ``seconds``."""
+    async def wait(self, seconds: float, departure: asyncio.Future[None]) -> None:
+        """Return at the next wake-up, after ``seconds``, or when the one who waits has left."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:
-            await asyncio.wait([future], timeout=seconds)
+            await asyncio.wait(
+                [future, departure], timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             self._waiting.discard(future)
