@@ -23,8 +23,8 @@ requirements = $(BIN)/python -c "import sys, tomllib; \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help serve test test-rust test-loom test-python lint lint-rust lint-python format bench \
-	build clean clean-all
+.PHONY: help serve test test-rust test-loom test-python conformance lint lint-rust lint-python \
+	format bench build clean clean-all
 
 help: ## Show this text
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ test-loom:
 
 test-python: $(CORE) $(STAMPS)/torch $(STAMPS)/demo $(STAMPS)/dev
 	$(BIN)/python -m pytest $(ARGS)
+
+# Needs the npm registry the first time; node itself comes from PyPI.
+conformance: $(CORE) $(STAMPS)/dev ## Run the Durable Streams protocol's own suite
+	$(BIN)/python -m tests.conformance.run
 
 lint: lint-rust lint-python ## Check formatting, lints and types of both languages
 

@@ -28,9 +28,11 @@ def make_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         sweeper = Sweeper([registry])
         sweeper.start()
-        yield
-        sweeper.close()
-        registry.close()
+        try:
+            yield
+        finally:
+            sweeper.close()
+            registry.close()
 
     app = FastAPI(lifespan=lifespan)
     app.state.durable = durable.DurableService(
@@ -43,8 +45,13 @@ def make_app(
         blocked_send_seconds=streams.blocked_send_seconds,
     )
     app.include_router(durable.router)
+    app.add_api_route("/readyz", _ready)
     errors.install(app)
     return app
+
+
+async def _ready() -> dict[str, str]:
+    return {"status": "ready"}
 
 
 app = make_app()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,7 @@ from millstream.durable import DurableStream
 from millstream.durable.offsets import NOW, Offset, parse_offset
 
 Mode = Literal["catch-up", "long-poll", "sse"]
+_MODES: Mapping[str | None, Mode] = {None: "catch-up", "long-poll": "long-poll", "sse": "sse"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,10 @@ def place(stream: DurableStream, offset: Offset) -> int:
 
 
 def _mode(live: str | None) -> Mode:
-    if live is None:
-        return "catch-up"
-    if live in ("long-poll", "sse"):
-        return live  # type: ignore[return-value]
-    raise Denied(400, "invalid_live_mode", "live must be long-poll or sse.")
+    mode = _MODES.get(live)
+    if mode is None:
+        raise Denied(400, "invalid_live_mode", "live must be long-poll or sse.")
+    return mode
 
 
 def _bad_offset(message: str) -> Denied:
