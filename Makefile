@@ -82,7 +82,7 @@ clean: ## Remove what was built, keep the virtual environment
 	find python tests benches examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 clean-all: clean ## Remove the virtual environment too
-	rm -rf $(VENV)
+	rm -rf $(VENV) tests/conformance/node_modules
 
 # The set-up. A stamp is newer than everything that its step depends on.
 

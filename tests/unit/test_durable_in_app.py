@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,6 +31,19 @@ async def test_they_are_served_by_default(engine: ScriptedEngine, tmp_path: Path
         assert (await client.put("/v1/durable/a", content=b"x")).status_code == 201
         assert (await client.get("/v1/durable/a")).content == b"x"
         assert (await client.get("/openapi.json")).status_code == 200
+
+
+async def test_live_readers_are_let_go_when_the_worker_is_told_to_leave(
+    engine: ScriptedEngine, tmp_path: Path
+) -> None:
+    async with serving(tmp_path, "[durable]\nlong_poll_seconds = 600\n") as client:
+        await client.put("/v1/durable/a")
+        waiting = asyncio.ensure_future(client.get("/v1/durable/a?offset=now&live=long-poll"))
+        handler = signal.getsignal(signal.SIGTERM)
+        assert callable(handler)
+        handler(signal.SIGTERM, None)
+
+        assert (await asyncio.wait_for(waiting, 30)).status_code == 204
 
 
 async def test_a_second_worker_of_the_same_server_refuses(
