@@ -111,17 +111,22 @@ class ValkeyStore:
         self._tasks = []
         await _cancel([writing])
         try:
+            await self._drain()
+        finally:
+            await _cancel(others)
+            await self._mirrors.close()
+            with suppress(StoreUnavailable):
+                keys = owner_key(self.process), control_key(self.process)
+                await self._asking.call("beat", ("DEL", *keys))
+            for connection in self._connections:
+                await connection.close()
+
+    async def _drain(self) -> None:
+        try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._writer.drain()
         except TimeoutError:
             _log.warning("streams_not_stored", streams=len(self._writer))
-        await _cancel(others)
-        await self._mirrors.close()
-        with suppress(StoreUnavailable):
-            keys = owner_key(self.process), control_key(self.process)
-            await self._asking.call("beat", ("DEL", *keys))
-        for connection in self._connections:
-            await connection.close()
 
     def sweep(self, now_ns: int) -> None:
         """Drop what has expired or is not read any more; ``now_ns`` is monotonic."""
