@@ -22,6 +22,7 @@ class Record(NamedTuple):
     choice: int
     token_count: int
     text: str
+    branch: int = 0
 
 
 class Encoder:

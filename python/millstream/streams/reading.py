@@ -117,7 +117,7 @@ def _place(
         return Ahead(log.tail)
     place = _kept(log, cursor.seq)
     if isinstance(place, int) and cursor.crc is not None and not _matches(log, cursor):
-        return _kept(log, _last_leaf_before(log, place))
+        return _kept(log, log.last_leaf_before(place))
     if log.closed and place == log.tail:
         return Finished()
     return place
@@ -132,10 +132,6 @@ def _seen(log: Log, starting_after: int) -> int:
 def _matches(log: Log, cursor: EventId) -> bool:
     known = log.crc_at(cursor.seq)
     return known is None or known == cursor.crc
-
-
-def _last_leaf_before(log: Log, seq: int) -> int:
-    return max((last for _, last, _ in log.leaves() if last <= seq), default=0)
 
 
 def _kept(log: Log, after: int) -> int | Trimmed:
