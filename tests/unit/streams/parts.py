@@ -199,7 +199,7 @@ class Bench:
             ),
             resumable=resumable,
         )
-        log = Log()
+        log = Log(branches=branches)
         stream = Stream(
             recording=Recording(descriptor, log),
             branches=[
