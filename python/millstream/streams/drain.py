@@ -56,11 +56,12 @@ class Drain:
             self._shed()
 
     async def finish(self) -> None:
-        """Return when no stream runs any more; those that nobody told to hurry are shed at once.
+        """Return when no stream runs any more: all are shed that may not run on.
 
-        Called when the server has closed its connections, for the streams that have none.
+        Called when the server has closed its connections. What is left has no reader here, and
+        gets the rest of its time only if readers elsewhere can have the result.
         """
-        if self._deadline_ns is not None:
+        if self._shared and self._deadline_ns is not None:
             seconds = (self._deadline_ns - self._clock()) / 1e9
             await self._registry.wait_ended(max(seconds, 0))
         self.begin()

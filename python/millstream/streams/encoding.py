@@ -40,9 +40,9 @@ def encoder_for(
     ``retry_ms`` goes into its first frame; ``starting_after`` is a ``sequence_number`` of the
     Responses dialect.
     """
-    first = descriptor.branches[0]
+    first, spoken = descriptor.branches[0], dialect_of(descriptor, dialect)
     return Encoder(
-        dialect=dialect_of(descriptor, dialect),
+        dialect=spoken,
         framing=framing,
         chunk_id=first.chunk_id,
         model=first.model,
@@ -50,4 +50,17 @@ def encoder_for(
         include_usage=descriptor.include_usage,
         metadata=descriptor.metadata if metadata is None else metadata,
         epoch=descriptor.epoch if descriptor.resumable else None,
+        integrity=descriptor.integrity,
+        fields=descriptor.fields,
+        retry_ms=retry_ms,
+        stream_id=descriptor.id,
+        branches=_branches(descriptor),
+        response=descriptor.response if spoken == "responses" else None,
+        starting_after=starting_after,
     )
+
+
+def _branches(descriptor: Descriptor) -> list[tuple[str, str]] | None:
+    if len(descriptor.branches) == 1:
+        return None
+    return [(branch.model, branch.chunk_id) for branch in descriptor.branches]

@@ -108,7 +108,7 @@ async def test_a_cursor_that_no_event_has_is_a_400(
 ) -> None:
     answers = [await client.get(url, params={"after": cursor})]
     if "\x00" not in cursor:
-        answers.append(await client.get(url, headers={"Last-Event-ID": cursor.encode()}))
+        answers.append(await client.get(url, headers={b"Last-Event-ID": cursor.encode()}))
     for refused in answers:
         assert refused.status_code == 400
         error = refused.json()["error"]
@@ -132,7 +132,11 @@ async def test_a_bare_number_is_no_event_id(client: httpx.AsyncClient, url: str)
 
 @pytest.mark.parametrize(
     ("params", "param"),
-    [({"dialect": "klingon"}, "dialect"), ({"dialect": ""}, "dialect"), ({"on_gap": "1"}, "on_gap")],
+    [
+        ({"dialect": "klingon"}, "dialect"),
+        ({"dialect": ""}, "dialect"),
+        ({"on_gap": "1"}, "on_gap"),
+    ],
 )
 async def test_a_parameter_with_a_value_that_is_not_offered_is_named(
     client: httpx.AsyncClient, url: str, params: dict[str, str], param: str

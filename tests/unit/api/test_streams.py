@@ -73,9 +73,7 @@ async def test_branches_override_the_common_fields(
         {"temperature": 0.5, "max_tokens": 3},
         {"messages": [{"role": "user", "content": "another one here"}], "max_tokens": None},
     ]
-    answered = await client.post(
-        STREAMS, json={**ASKED, "temperature": 0, "branches": branches}
-    )
+    answered = await client.post(STREAMS, json={**ASKED, "temperature": 0, "branches": branches})
     assert answered.status_code == 200, answered.text
     prompts, params = zip(*engine.submitted, strict=True)
     assert prompts == ([3, 7], [3, 7], [7, 3, 4])
