@@ -71,6 +71,17 @@ class Directory:
         stream.cancel(branch)
         return stream.outcome if branch is None else stream.branches[branch].outcome
 
+    async def forget(self, stream_id: str, tenant: str) -> None:
+        """End the stream if it runs, and find it no more. Idempotent."""
+        stream = self._registry.get(stream_id)
+        if stream is not None and _has(stream, tenant, None):
+            # Its readers drain to the end that they are told now; nobody else finds it.
+            stream.retained = False
+            stream.cancel(None)
+        elif await self._cancel_elsewhere(stream_id, tenant, None) is None:
+            return
+        await self._store.discard(stream_id)
+
     async def _cancel_elsewhere(
         self, stream_id: str, tenant: str, branch: int | None
     ) -> Outcome | None:

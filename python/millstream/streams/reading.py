@@ -62,6 +62,8 @@ class Ready:
     dialect: DialectName
     after: int
     restarted: bool = False
+    preface: bytes = b""
+    """What stands before the first record, which may be long in coming."""
 
     @property
     def typed_end(self) -> bool:
@@ -101,11 +103,13 @@ def reader_for(
         metadata=metadata,
         starting_after=starting_after,
     )
+    preface = encoder.prelude()
     return Ready(
         Reader(log, encoder, after=place),
         dialect_of(recording.descriptor, dialect),
         after=place,
         restarted=cursor is not None and place < cursor.seq,
+        preface=preface,
     )
 
 
