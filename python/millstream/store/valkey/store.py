@@ -19,7 +19,14 @@ from millstream.store.valkey.beat import Beat
 from millstream.store.valkey.connection import Connection
 from millstream.store.valkey.follower import Follower
 from millstream.store.valkey.health import LONGEST_PAUSE_NS, Health
-from millstream.store.valkey.keys import claim_key, control_key, log_key, owner_key, stream_key
+from millstream.store.valkey.keys import (
+    claim_key,
+    control_key,
+    is_stream_id,
+    log_key,
+    owner_key,
+    stream_key,
+)
 from millstream.store.valkey.mirrors import Mirrors
 from millstream.store.valkey.outgoing import Outgoing
 from millstream.store.valkey.remote_claims import RemoteClaims
@@ -184,6 +191,8 @@ class ValkeyStore:
 
     async def cancel(self, stream_id: str, branch: int | None) -> bool:
         """Ask the process that generates it; whether it has, its log will tell."""
+        if not is_stream_id(stream_id):
+            return False
         command = ("HMGET", stream_key(stream_id), "owner", "outcome")
         ((owner, outcome),) = await self._asking.call("cancel", command)
         if owner is None or outcome is not None:

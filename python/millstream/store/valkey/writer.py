@@ -27,7 +27,7 @@ LONGEST_TICK_NS = 25_000_000
 RENEW_NS = 20_000_000_000
 RENEW_STREAMS = 128
 DROPPED_STREAMS = 10_000
-REFUSED_PAUSE_SECONDS = 1.0
+REFUSED_SECONDS = 0.5
 
 
 class Writer:
@@ -95,7 +95,7 @@ class Writer:
                     pass
                 await self._renew()
             except StoreUnavailable:
-                await asyncio.sleep(max(self._health.pause_seconds, self._tick_seconds))
+                await self._pause()
 
     async def drain(self) -> None:
         """Write all that is there, however often the server goes away meanwhile."""
@@ -104,7 +104,7 @@ class Writer:
                 while await self.flush(hurry=True):
                     pass
             except StoreUnavailable:
-                await asyncio.sleep(max(self._health.pause_seconds, self._tick_seconds))
+                await self._pause()
 
     async def flush(self, *, hurry: bool = False) -> bool:
         """Write what is due, or with ``hurry`` all there is; False if there was nothing.
@@ -162,6 +162,11 @@ class Writer:
             replies = iter(await self._connection.call("write", *chain(*renewals)))
             for outgoing, commands in zip(some, renewals, strict=True):
                 outgoing.renewed([next(replies) for _ in commands])
+
+    async def _pause(self) -> None:
+        """Until the server may be there again; one that refuses is asked again less often."""
+        refused = REFUSED_SECONDS if self._health.up else 0.0
+        await asyncio.sleep(max(self._health.pause_seconds, refused, self._tick_seconds))
 
     async def _wait(self) -> None:
         if not self._outgoing:
