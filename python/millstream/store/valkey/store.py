@@ -159,7 +159,7 @@ class ValkeyStore:
 
     def _dropped(self, stream_id: str) -> None:
         self._claims.drop(stream_id)
-        if self.health.up is False:
+        if self._writer.stuck or self.health.up is False:
             # Its memory is wanted, and nobody knows when it could be written.
             self._writer.drop(stream_id)
 
@@ -212,10 +212,8 @@ class ValkeyStore:
 
     async def release(self, key: IdempotencyKey, stream_id: str) -> None:
         """Free the key if this stream holds it; without the server it goes by its time."""
-        claim = self._claims.get(key)
-        if claim is not None and claim.stream_id == stream_id:
-            self._claims.release(key, stream_id)
-            await self._remote_claims.release(key, claim)
+        self._claims.release(key, stream_id)
+        await self._remote_claims.release(key, stream_id)
 
 
 async def _for_ever(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
