@@ -105,8 +105,12 @@ class ValkeyStore:
 
     async def close(self) -> None:
         """Write what is still to be written, for `CLOSE_SECONDS` at most, and let go."""
-        if not self._tasks:
-            return
+        if self._tasks:
+            await self._stop()
+        for connection in self._connections:
+            await connection.close()
+
+    async def _stop(self) -> None:
         writing, *others = self._tasks
         self._tasks = []
         await _cancel([writing])
@@ -118,8 +122,6 @@ class ValkeyStore:
             with suppress(StoreUnavailable):
                 keys = owner_key(self.process), control_key(self.process)
                 await self._asking.call("beat", ("DEL", *keys))
-            for connection in self._connections:
-                await connection.close()
 
     async def _drain(self) -> None:
         try:
