@@ -204,7 +204,7 @@ def server() -> Iterator[ValkeyServer]:
 def test_write(benchmark: Any, server: ValkeyServer) -> None:
     cpu, held = benchmark.pedantic(lambda: asyncio.run(written(server, 3)), rounds=3, iterations=1)
     assert cpu > 0
-    assert len(held) == 3
+    assert len(held) >= 3
     assert asyncio.run(_found(server)) == 8 * 3
 
 
