@@ -73,6 +73,10 @@ class StreamStore(Protocol):
         """Ask the process that generates the stream to cancel; False if there is none."""
         ...
 
+    async def discard(self, stream_id: str) -> None:
+        """Forget a stream that has ended, wherever it is kept. Idempotent."""
+        ...
+
     async def claim(self, key: IdempotencyKey, claim: Claim, *, ttl_seconds: float) -> Claim | None:
         """Take a key in one step. None: it is ours; else who had it first."""
         ...

@@ -41,6 +41,8 @@ class Metrics:
         self._tokens = _counter(names.TOKENS, "model", "type")
         self._refusals = _counter(names.LIMITER_REFUSALS, "scope", "dimension")
         self._active = _gauge(names.ACTIVE_STREAMS, "model", mode="livesum")
+        self._detached = _gauge(names.DETACHED_STREAMS, "model", mode="livesum")
+        self._dropped = _counter(names.HUB_DROPPED, "engine")
         self._first_token = _histogram(names.TIME_TO_FIRST_TOKEN, names.TIME_TO_FIRST_TOKEN_BUCKETS)
         self._inter_token = _histogram(names.INTER_TOKEN_LATENCY, names.INTER_TOKEN_BUCKETS)
         # Every worker asks the same engine, so their answers are not added up.
@@ -68,6 +70,18 @@ class Metrics:
     def stream_closed(self, model: str) -> None:
         """A stream has its outcome."""
         self._active.labels(self._model(model)).dec()
+
+    def stream_detached(self, model: str) -> None:
+        """A stream goes on without a reader."""
+        self._detached.labels(self._model(model)).inc()
+
+    def stream_left_detached(self, model: str) -> None:
+        """A stream without a reader has got one, or has ended."""
+        self._detached.labels(self._model(model)).dec()
+
+    def dropped_records(self, engine: str, records: int) -> None:
+        """Records of an engine that no stream took."""
+        self._dropped.labels(engine).inc(records)
 
     def first_token(self, model: str, seconds: float) -> None:
         """A stream's first token came ``seconds`` after its admission."""
@@ -126,6 +140,7 @@ class Metrics:
     def _declare(self, model: str) -> None:
         """Shows zeros from the start: a rate over a series that just appeared misses its rise."""
         self._active.labels(model)
+        self._detached.labels(model)
         self._first_token.labels(model)
         self._inter_token.labels(model)
         self._tokens.labels(model, "prompt")

@@ -14,6 +14,7 @@ COUNTERS = {
     names.REQUESTS,
     names.TOKENS,
     names.LIMITER_REFUSALS,
+    names.HUB_DROPPED,
     names.STORE_ERRORS,
     names.STORE_ENTRIES,
     names.STORE_WRITTEN_BYTES,

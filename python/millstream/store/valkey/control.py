@@ -23,11 +23,17 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
     branch: int | None = None
 
 
+class Discard(msgspec.Struct, frozen=True, tag="discard"):
+    """Forget your stream, which has ended."""
+
+    stream: str
+
+
 class Wake(msgspec.Struct, frozen=True, tag="wake"):
     """Written to one's own stream: end the read that is under way and begin another."""
 
 
-Message = Watch | Cancel | Wake
+Message = Watch | Cancel | Discard | Wake
 
 _decoder = msgspec.json.Decoder(Message)
 

@@ -70,6 +70,10 @@ class Mirrors:
         # The others who wait for it go on if one of them is cancelled.
         return await asyncio.shield(task)
 
+    def discard(self, stream_id: str) -> None:
+        """Show this one no more; who reads it reads on."""
+        self._mirrors.pop(stream_id, None)
+
     def sweep(self, now_ns: int) -> None:
         """Let go of those that nobody reads any more."""
         for mirror in tuple(self._mirrors.values()):

@@ -19,7 +19,14 @@ from millstream.store.valkey.beat import Beat
 from millstream.store.valkey.connection import Connection
 from millstream.store.valkey.follower import Follower
 from millstream.store.valkey.health import LONGEST_PAUSE_NS, Health
-from millstream.store.valkey.keys import control_key, is_stream_id, owner_key, stream_key
+from millstream.store.valkey.keys import (
+    claim_key,
+    control_key,
+    is_stream_id,
+    log_key,
+    owner_key,
+    stream_key,
+)
 from millstream.store.valkey.mirrors import Mirrors
 from millstream.store.valkey.outgoing import Outgoing
 from millstream.store.valkey.remote_claims import RemoteClaims
@@ -173,6 +180,8 @@ class ValkeyStore:
             case control.Watch(streams):
                 for outgoing in filter(None, map(self._writer.get, streams)):
                     _contain(outgoing.producer.watched)
+            case control.Discard(stream):
+                self._forget(stream)
             case control.Wake():
                 pass
 
@@ -193,6 +202,26 @@ class ValkeyStore:
         post = control.post(owner.decode(), control.Cancel(stream_id, branch))
         (posted,) = await self._asking.call("cancel", post)
         return posted is not None
+
+    async def discard(self, stream_id: str) -> None:
+        """Forget it, here and where it was generated; a mirror elsewhere lingers for seconds."""
+        if not is_stream_id(stream_id):
+            return
+        self._forget(stream_id)
+        key = stream_key(stream_id)
+        (owner,), _ = await self._asking.call(
+            "discard", ("HMGET", key, "owner"), ("DEL", key, log_key(stream_id))
+        )
+        if owner is not None and owner.decode() != self.process:
+            post = control.post(owner.decode(), control.Discard(stream_id))
+            await self._asking.call("discard", post)
+
+    def _forget(self, stream_id: str) -> None:
+        claimed = self._claims.of(stream_id)
+        self._writer.discard(stream_id, *(() if claimed is None else (claim_key(claimed[0]),)))
+        self._mirrors.discard(stream_id)
+        self._retained.discard(stream_id)
+        self._claims.drop(stream_id)
 
     async def _wake_follower(self) -> None:
         with suppress(StoreUnavailable):  # the follower will begin anew then anyway

@@ -54,7 +54,7 @@ class Writer:
         self._observer = observer
         self.stuck = False
         self._outgoing: dict[str, Outgoing] = {}
-        self._dropped: deque[str] = deque(maxlen=DROPPED_STREAMS)
+        self._dropped: deque[tuple[bytes, ...]] = deque(maxlen=DROPPED_STREAMS)
         self._look = asyncio.Event()
         self._renewed_ns = clock()
 
@@ -78,9 +78,14 @@ class Writer:
         """Give up an ended stream that could not be written in all its time."""
         outgoing = self._outgoing.get(stream_id)
         if outgoing is not None and outgoing.log.closed:
-            del self._outgoing[stream_id]
-            self._dropped.append(stream_id)
+            self.discard(stream_id)
             _log.warning("stream_not_stored", stream=stream_id)
+
+    def discard(self, stream_id: str, *keys: bytes) -> None:
+        """Write no more of this stream, and take away what is there of it, these keys too."""
+        self._outgoing.pop(stream_id, None)
+        self._dropped.append((stream_key(stream_id), log_key(stream_id), *keys))
+        self._look.set()
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -132,9 +137,7 @@ class Writer:
     async def _forget_dropped(self) -> None:
         """Take away what is there of streams that were dropped: it would look live for ever."""
         while self._dropped:
-            stream_id = self._dropped[0]
-            command = ("DEL", stream_key(stream_id), log_key(stream_id))
-            await self._connection.call("write", command)
+            await self._connection.call("write", ("DEL", *self._dropped[0]))
             self._dropped.popleft()
 
     async def _make_sure(self) -> None:
@@ -168,7 +171,7 @@ class Writer:
         await asyncio.sleep(max(self._health.pause_seconds, refused, self._tick_seconds))
 
     async def _wait(self) -> None:
-        if not self._outgoing:
+        if not self._outgoing and not self._dropped:
             await self._look.wait()
         elif not self._look.is_set():
             with suppress(TimeoutError):
