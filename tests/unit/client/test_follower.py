@@ -120,6 +120,16 @@ def test_the_servers_retry_comes_before_the_jitter() -> None:
     assert attempt.delay_seconds == 2.5 + 0.5
 
 
+def test_waits_stay_finite_however_many_there_are() -> None:
+    reading = follower(policy=ReconnectPolicy(base_seconds=1.0, max_attempts=5000))
+    for _ in range(2000):
+        reading.next_attempt(0.0)
+        reading.cut(OSError())
+    attempt = reading.next_attempt(0.0)
+    assert attempt is not None
+    assert attempt.delay_seconds == 0.0
+
+
 def after_retry(milliseconds: int, policy: ReconnectPolicy) -> Follower:
     reading = follower(policy=policy)
     reading.next_attempt(0.0)

@@ -180,7 +180,7 @@ def test_the_same_damage_again_and_again_ends_the_read_with_what_was_good() -> N
         ["u"] * 17,
         [*(f"t{n} " for n in range(8)), *["u"] * 9],
         ["t0 "],
-        [f"t{n} " for n in range(9)],
+        [f"t{n} " for n in range(8)],
     ],
     ids=["from the start", "after the leaf", "shorter", "shorter, beginning the same"],
 )
