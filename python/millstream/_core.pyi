@@ -608,12 +608,20 @@ class RingProducer:
 
 # --- sse ---------------------------------------------------------------------------------------
 
+_Record = tuple[int, int, int, int, int, str] | tuple[int, int, int, int, int, str, int]
+
 @final
 class Encoder:
     """Turns records into frames; one per reader.
 
-    ``epoch`` asks for ``id: <epoch>-<seq>`` lines (SSE only). Raises ``ValueError`` on an unknown
-    dialect or framing, ``OverflowError`` on a number outside 64 bits without sign.
+    ``epoch`` asks for event ids ``<epoch>-<seq>``, with ``integrity`` ``<epoch>-<seq>-<crc>``:
+    ``id`` lines in SSE, a member in NDJSON. ``retry_ms`` comes with the first frame. ``fields``
+    repeats the metadata as lines ``model-id``, ``chunk-id`` and ``token-count`` (SSE). ``branches``
+    names (model, chunk id) of each branch instead of ``model`` and ``chunk_id``. ``response`` is
+    the Response object of dialect ``responses``, as JSON without status, output, usage, error and
+    incomplete_details; its events up to ``starting_after`` are left out. Raises ``ValueError`` on
+    an unknown dialect or framing, on no or more than 256 branches (one in ``responses``) and on a
+    ``response`` that is no object, ``OverflowError`` on a number outside 64 bits without sign.
     """
 
     def __new__(
@@ -627,14 +635,30 @@ class Encoder:
         include_usage: bool = False,
         metadata: bool = False,
         epoch: int | None = None,
+        integrity: bool = False,
+        fields: bool = False,
+        retry_ms: int | None = None,
+        stream_id: str = "",
+        branches: Sequence[tuple[str, str]] | None = None,
+        response: str | None = None,
+        starting_after: int | None = None,
     ) -> Encoder: ...
     def resumed(self) -> Encoder:
-        """A copy for a reader that joins later: chat deltas carry no role."""
+        """A copy for a reader that joins later: what stands before the first record is left out."""
 
-    def encode(self, records: Sequence[tuple[int, int, int, int, int, str]]) -> bytes:
-        """The frames of records ``(seq, time_ns, kind, choice, token_count, text)``.
+    def prelude(self) -> bytes:
+        """The frames that stand before the first record; given once, here or by `encode`.
 
-        Raises ``ValueError`` on an unknown kind and on text that is not Unicode (lone surrogates).
+        Only dialect ``responses`` has any. A reader made afterwards leaves them out.
+        """
+
+    def encode(self, records: Sequence[_Record]) -> bytes:
+        """The frames of records ``(seq, time_ns, kind, choice, token_count, text[, branch])``.
+
+        What a log would know is computed here from seq 1 on: the checks of ``integrity``, with
+        ``stream_id`` in their leaves, and the whole text of a Response. After a missing seq the
+        checks are left out. Raises ``ValueError`` on an unknown kind or branch and on text that is
+        not Unicode (lone surrogates).
         """
 
 @final

@@ -23,8 +23,8 @@ pub struct Leaf {
     pub digest: Digest,
 }
 
-#[derive(Debug)]
-pub(super) struct Integrity {
+#[derive(Clone, Debug)]
+pub(crate) struct Integrity {
     stream_id: Box<[u8]>,
     live: Progress,
     // Over everything before the oldest record, so that a reader can be checked from there.
@@ -38,7 +38,7 @@ pub(super) struct Integrity {
 
 impl Integrity {
     /// The checks of a stream from its beginning.
-    pub(super) fn new(stream_id: &[u8]) -> Self {
+    pub(crate) fn new(stream_id: &[u8]) -> Self {
         Self::resuming(stream_id.into(), Progress::start(stream_id))
     }
 
@@ -62,7 +62,7 @@ impl Integrity {
         &self.live
     }
 
-    pub(super) fn add(&mut self, record: &Record<'_>) {
+    pub(crate) fn add(&mut self, record: &Record<'_>) {
         if record.kind != Kind::Token {
             return;
         }
@@ -77,7 +77,7 @@ impl Integrity {
     }
 
     /// Takes note that the store no longer has `record`.
-    pub(super) fn drop_record(&mut self, record: &Record<'_>) {
+    pub(crate) fn drop_record(&mut self, record: &Record<'_>) {
         if record.kind != Kind::Token {
             return;
         }
@@ -87,12 +87,17 @@ impl Integrity {
         }
     }
 
-    pub(super) fn checks(&self) -> Checks {
+    /// The CRC-32 of the text so far.
+    pub(crate) const fn crc(&self) -> u32 {
+        self.live.crc
+    }
+
+    pub(crate) fn checks(&self) -> Checks {
         self.live.checks()
     }
 
     /// The kept leaves that end after `seq`.
-    pub(super) fn leaves_after(&self, seq: u64) -> impl Iterator<Item = &Leaf> {
+    pub(crate) fn leaves_after(&self, seq: u64) -> impl Iterator<Item = &Leaf> {
         self.leaves.range(self.leaves_until(seq)..)
     }
 

@@ -31,6 +31,7 @@ pub use batch::{BatchError, first_seq_of};
 pub use cursor::{Cursor, Gap};
 pub use doorbell::Doorbell;
 pub use error::LogError;
+pub(crate) use integrity::Integrity;
 pub use integrity::Leaf;
 pub use latency::{INTER_TOKEN_BOUNDS_NS, InterToken};
 pub use merkle::{Digest, Merkle};
