@@ -45,11 +45,11 @@ impl Encoder {
 
     /// The lock is gone before Python runs again: making an object can start a collection, and
     /// with it any code, which might wait for this encoder in another thread.
-    fn encode_batch(&self, records: &[Record<'_>]) -> Vec<u8> {
+    fn encode_batch(&self, records: &[RecordTuple]) -> Vec<u8> {
         let mut out = Vec::with_capacity(FRAME_BYTES * records.len());
         let mut state = self.lock();
         for record in records {
-            state.encode(record, &mut out);
+            state.encode(&record.borrow(), &mut out);
         }
         out
     }
@@ -58,14 +58,14 @@ impl Encoder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn borrow<'a>(&self, record: &'a RecordTuple) -> PyResult<Record<'a>> {
-        if usize::from(record.branch) >= self.branches {
-            return Err(PyValueError::new_err(format!(
-                "there is no branch {} of {}",
-                record.branch, self.branches
-            )));
+    fn check_branches(&self, records: &[RecordTuple]) -> PyResult<()> {
+        let highest = records.iter().map(|record| record.branch).max();
+        match highest {
+            Some(branch) if usize::from(branch) >= self.branches => Err(PyValueError::new_err(
+                format!("there is no branch {branch} of {}", self.branches),
+            )),
+            _ => Ok(()),
         }
-        record.borrow()
     }
 }
 
@@ -147,10 +147,7 @@ impl Encoder {
         py: Python<'py>,
         records: Vec<RecordTuple>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let records = records
-            .iter()
-            .map(|record| self.borrow(record))
-            .collect::<PyResult<Vec<_>>>()?;
+        self.check_branches(&records)?;
         Ok(PyBytes::new(py, &self.encode_batch(&records)))
     }
 }
@@ -159,7 +156,7 @@ impl Encoder {
 struct RecordTuple {
     seq: u64,
     time_ns: u64,
-    kind: u8,
+    kind: Kind,
     choice: u16,
     token_count: u32,
     text: PyBackedStr,
@@ -170,39 +167,46 @@ impl<'py> FromPyObject<'_, 'py> for RecordTuple {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let has_branch = object.cast::<PyTuple>()?.len() == 7;
-        let (seq, time_ns, kind, choice, token_count, text, branch) = if has_branch {
-            object.extract()?
-        } else {
-            let (seq, time_ns, kind, choice, token_count, text) = object.extract()?;
-            (seq, time_ns, kind, choice, token_count, text, 0)
+        let tuple = object.cast::<PyTuple>()?;
+        let branch = match tuple.len() {
+            6 => 0,
+            7 => tuple.get_borrowed_item(6)?.extract()?,
+            length => {
+                return Err(PyValueError::new_err(format!(
+                    "a record has 6 or 7 values, not {length}"
+                )));
+            }
         };
         Ok(Self {
-            seq,
-            time_ns,
-            kind,
-            choice,
-            token_count,
-            text,
+            seq: tuple.get_borrowed_item(0)?.extract()?,
+            time_ns: tuple.get_borrowed_item(1)?.extract()?,
+            kind: parse_kind(tuple.get_borrowed_item(2)?.extract()?)?,
+            choice: tuple.get_borrowed_item(3)?.extract()?,
+            token_count: tuple.get_borrowed_item(4)?.extract()?,
+            text: tuple.get_borrowed_item(5)?.extract()?,
             branch,
         })
     }
 }
 
 impl RecordTuple {
-    fn borrow(&self) -> PyResult<Record<'_>> {
-        let kind = Kind::from_wire(self.kind)
-            .ok_or_else(|| PyValueError::new_err(format!("{} is no kind of record", self.kind)))?;
-        Ok(Record {
+    #[inline]
+    fn borrow(&self) -> Record<'_> {
+        Record {
             seq: self.seq,
             time_ns: self.time_ns,
-            kind,
+            kind: self.kind,
             branch: self.branch,
             choice: self.choice,
             token_count: self.token_count,
             text: &self.text,
-        })
+        }
     }
+}
+
+fn parse_kind(wire: u8) -> PyResult<Kind> {
+    Kind::from_wire(wire)
+        .ok_or_else(|| PyValueError::new_err(format!("{wire} is no kind of record")))
 }
 
 fn branch_name((model, chunk_id): (String, String)) -> BranchName {

@@ -115,7 +115,7 @@ proptest! {
         for text in &pushed {
             store.push(&token(text), |record| gone.push((record.seq, record.text.to_owned())));
             prop_assert!(store.bytes() <= max_bytes);
-            prop_assert!(store.heap_bytes() <= 4 * max_bytes + 64 * 24 + 400);
+            prop_assert!(store.heap_bytes() <= 2 * max_bytes + 32 * 24 + 64 + 64 + 56);
         }
         let mut from = pushed.len();
         let mut bytes = 0;

@@ -17,18 +17,24 @@ impl<T> PerBranch<T> {
         }
     }
 
+    #[inline]
     pub(super) fn of(&self, branch: u8) -> &T {
-        match usize::from(branch).checked_sub(1) {
-            Some(index) => self.others.get(index).unwrap_or(&self.first),
-            None => &self.first,
+        if branch == 0 {
+            return &self.first;
         }
+        self.others
+            .get(usize::from(branch) - 1)
+            .unwrap_or(&self.first)
     }
 
+    #[inline]
     pub(super) fn of_mut(&mut self, branch: u8) -> &mut T {
-        match usize::from(branch).checked_sub(1) {
-            Some(index) => self.others.get_mut(index).unwrap_or(&mut self.first),
-            None => &mut self.first,
+        if branch == 0 {
+            return &mut self.first;
         }
+        self.others
+            .get_mut(usize::from(branch) - 1)
+            .unwrap_or(&mut self.first)
     }
 }
 

@@ -30,6 +30,7 @@ impl EventIds {
     }
 
     /// Appends the `id` line of a record.
+    #[inline]
     pub(super) fn push_line(&self, record: &Record<'_>, marks: &Marks<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.line);
         push_decimal(record.seq, out);
@@ -49,6 +50,7 @@ impl EventIds {
         push_decimal(seq, out);
     }
 
+    #[inline]
     fn push_crc(&self, marks: &Marks<'_>, out: &mut Vec<u8>) {
         if let Some(crc) = marks.crc.filter(|_| self.integrity) {
             out.push(b'-');

@@ -23,6 +23,7 @@ impl Metadata {
         }
     }
 
+    #[inline]
     pub(super) fn push(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"seq\":");
         push_decimal(record.seq, out);

@@ -51,6 +51,7 @@ impl Wire {
     }
 
     /// Opens the last frame of a record: the one whose id says that the record has been read.
+    #[inline]
     pub(super) fn open(&mut self, record: &Record<'_>, marks: &Marks<'_>, out: &mut Vec<u8>) {
         if self.framing == Framing::Sse {
             if self.has_ids {
@@ -61,26 +62,29 @@ impl Wire {
     }
 
     /// Opens a frame that leaves the client's place where it is.
+    #[inline]
     pub(super) fn open_unstored(&mut self, out: &mut Vec<u8>) {
-        if let Some(retry_ms) = self.retry_ms.take() {
-            out.extend_from_slice(b"retry: ");
-            push_decimal(retry_ms, out);
-            out.push(b'\n');
+        if let Some(retry_ms) = self.retry_ms {
+            self.retry_ms = None;
+            push_retry(retry_ms, out);
         }
     }
 
     /// Appends the lines of metadata, if they were asked for.
+    #[inline]
     pub(super) fn push_fields(&self, record: &Record<'_>, out: &mut Vec<u8>) {
         if let Some(fields) = &self.fields {
             fields.push(record, out);
         }
     }
 
+    #[inline]
     pub(super) const fn has_fields(&self) -> bool {
         self.fields.is_some()
     }
 
     /// Appends `"id":…,`, if there are ids.
+    #[inline]
     pub(super) fn push_id_member(&self, record: &Record<'_>, marks: &Marks<'_>, out: &mut Vec<u8>) {
         if self.has_ids {
             out.extend_from_slice(b"\"id\":\"");
@@ -90,6 +94,7 @@ impl Wire {
     }
 
     /// Closes an object that carries the `stream` member, and its frame.
+    #[inline]
     pub(super) fn close_object(
         &mut self,
         record: &Record<'_>,
@@ -118,18 +123,27 @@ impl Wire {
     }
 
     /// Closes an object and its frame.
+    #[inline]
     pub(super) fn close(&self, out: &mut Vec<u8>) {
         out.push(b'}');
         self.close_frame(out);
     }
 
     /// Closes a frame: a blank line ends an event, a line end ends a line.
+    #[inline]
     pub(super) fn close_frame(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(match self.framing {
             Framing::Sse => b"\n\n",
             Framing::Ndjson => b"\n",
         });
     }
+}
+
+#[cold]
+fn push_retry(retry_ms: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"retry: ");
+    push_decimal(retry_ms, out);
+    out.push(b'\n');
 }
 
 fn push_alone(more: &[u8], out: &mut Vec<u8>) {
