@@ -24,8 +24,8 @@ requirements = $(BIN)/python -c "import sys, tomllib; \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help serve test test-rust test-loom test-python chromium lint lint-rust lint-python format bench \
-	build clean clean-all
+.PHONY: help serve test test-rust test-loom test-python chromium conformance lint lint-rust \
+	lint-python format bench build clean clean-all
 
 help: ## Show this text
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ test-loom:
 
 test-python: $(CORE) $(STAMPS)/torch $(STAMPS)/demo $(STAMPS)/dev $(STAMPS)/node-clients chromium
 	$(BIN)/python -m pytest $(ARGS)
+
+# Needs the npm registry the first time; node itself comes from PyPI.
+conformance: $(CORE) $(STAMPS)/dev ## Run the Durable Streams protocol's own suite
+	$(BIN)/python -m tests.conformance.run
 
 lint: lint-rust lint-python ## Check formatting, lints and types of both languages
 
@@ -79,7 +83,7 @@ clean: ## Remove what was built, keep the virtual environment
 	find python tests benches examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 clean-all: clean ## Remove the virtual environment too
-	rm -rf $(VENV) $(NODE_CLIENTS)/node_modules
+	rm -rf $(VENV) $(NODE_CLIENTS)/node_modules tests/conformance/node_modules
 
 # The set-up. A stamp is newer than everything that its step depends on.
 

@@ -65,7 +65,7 @@ WIRES: list[tuple[str, Callable[..., dict[str, object]], Callable[[list[Frame]],
 
 
 @pytest.mark.parametrize(("path", "body", "text"), WIRES, ids=["native", "openai"])
-@pytest.mark.parametrize("cuts", [[1], [5, 6], [1, 2, 3, 10, 20], [TOKENS], [TOKENS + 2]])
+@pytest.mark.parametrize("cuts", [[1], [5, 6], [1, 2, 3, 10, 15]])
 def test_a_reader_that_is_cut_off_again_and_again_misses_and_doubles_nothing(
     idle: Server,
     truth: str,
@@ -87,7 +87,10 @@ def test_a_reader_that_is_cut_off_again_and_again_misses_and_doubles_nothing(
             client.read_until(f"id: 1-{cut}\n".encode())
             seen += frames(client.body)
     seen += read_from(idle.port, url, seen[-1].id if seen else "")
-    assert [frame.seq for frame in seen] == list(range(1, seen[-1].seq + 1))
+    whole = read_from(idle.port, url)
+    assert [(frame.id, frame.fields["data"]) for frame in seen] == [
+        (frame.id, frame.fields["data"]) for frame in whole
+    ]
     assert text(seen) == truth
 
 

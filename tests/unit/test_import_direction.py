@@ -24,7 +24,7 @@ LEVELS: list[set[str]] = [
     {"app", "asgi", "cli", ""},  # "" is the package itself: the public names
     {"api"},
     {"middleware"},
-    {"streams"},
+    {"streams", "durable"},
     {"engines", "admission", "resilience", "pipeline"},
     {"store", "client"},
     {"_core"},

@@ -23,8 +23,8 @@ async def branch_request(
 
     Raises `RequestError` for what does not fit the model, `EngineUnavailable` while it is away.
     """
-    context_length = _context_length(served)
-    tokens = await _tokenise(served, prompt, context_length)
+    context_length = context_length_of(served)
+    tokens = await tokenise(served, prompt, context_length)
     params = sampling_params(
         fields,
         prompt,
@@ -37,11 +37,12 @@ async def branch_request(
         engine=served.engine,
         prompt=tokens,
         params=params,
-        deadlines=_deadlines(served),
+        deadlines=deadlines_of(served),
     )
 
 
-async def _tokenise(served: ServedModel, prompt: Prompt, context_length: int) -> list[int]:
+async def tokenise(served: ServedModel, prompt: Prompt, context_length: int) -> list[int]:
+    """The prompt in tokens of this model; raises `RequestError`."""
     tokenizer = served.engine.tokenizer
     if prompt.characters <= INLINE_PROMPT_CHARACTERS:
         return prompt.encode(tokenizer)
@@ -55,14 +56,16 @@ async def _tokenise(served: ServedModel, prompt: Prompt, context_length: int) ->
     return await asyncio.to_thread(encode_if_it_can_fit)
 
 
-def _context_length(served: ServedModel) -> int:
+def context_length_of(served: ServedModel) -> int:
+    """How many tokens a sequence may have; raises `EngineUnavailable` while nobody knows."""
     info = served.engine.model_info
     if info is None or not served.engine.ready:
         raise EngineUnavailable(f"The engine of model '{served.name}' is not ready.")
     return min(info.context_length, info.cache_tokens)
 
 
-def _deadlines(served: ServedModel) -> Deadlines:
+def deadlines_of(served: ServedModel) -> Deadlines:
+    """How long a request to this model may take."""
     timeouts = served.settings.timeouts
     return Deadlines(
         first_token_ns=_nanoseconds(timeouts.first_token_seconds),

@@ -40,7 +40,11 @@ class Opened:
 
 
 async def open_stream(
-    services: Services, generation: Generation, keyed: Keyed | None
+    services: Services,
+    generation: Generation,
+    keyed: Keyed | None,
+    *,
+    stream_id: str | None = None,
 ) -> Opened | Refusal:
     """Begin the generation, or attach to what the key stands for.
 
@@ -49,8 +53,8 @@ async def open_stream(
     for a key of another request, and what `Orchestrator.open` raises.
     """
     if keyed is None:
-        return _begin(services, generation, None)
-    stream_id = new_stream_id()
+        return _begin(services, generation, stream_id)
+    stream_id = stream_id or new_stream_id()
     earlier = await _claimed(services, generation, keyed, stream_id)
     if earlier is not None:
         return Opened(

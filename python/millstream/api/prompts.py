@@ -25,7 +25,7 @@ class Prompt:
     encode: Callable[[Tokenizer], list[int]]
     characters: int
     """Of the text; 0 where it came in tokens."""
-    field: Literal["messages", "prompt"]
+    field: Literal["messages", "prompt", "input"]
 
 
 def chat_prompt(messages: list[Message]) -> Prompt:

@@ -11,12 +11,17 @@ if TYPE_CHECKING:
     from millstream.api.services import Services
 
 
-def refuse_unless_found_again(services: Services, *, resumable: bool, key: Keyed | None) -> None:
-    """Raise `UnsupportedParameter` where the next request may reach a worker that cannot know."""
+def refuse_unless_found_again(
+    services: Services, *, resumable: bool, key: Keyed | None, name: str = "resumable"
+) -> None:
+    """Raise `UnsupportedParameter` where the next request may reach a worker that cannot know.
+
+    ``name`` is the parameter that asks for it.
+    """
     if services.store.shared or not (resumable or key is not None):
         return
     if services.server.workers > 1 or services.several_workers():
-        wish = "Idempotency-Key" if key is not None else "resumable"
+        wish = "Idempotency-Key" if key is not None else name
         raise UnsupportedParameter(
             f'{wish}: this server has several workers, and with store.kind = "memory" each '
             'knows its own streams only. Set store.kind = "valkey", or server.workers = 1.',

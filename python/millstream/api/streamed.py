@@ -28,6 +28,7 @@ def streamed_answer(opened: Opened, framing: Framing, services: Services) -> Res
             framing=framing.framing,
             retry_ms=services.retry_ms() if descriptor.resumable else None,
         )
+        preface = encoder.prelude()
         return StreamResponse(
             opened.stream,
             Reader(opened.stream.log, encoder),
@@ -36,6 +37,7 @@ def streamed_answer(opened: Opened, framing: Framing, services: Services) -> Res
             headers=opened.headers,
             policy=policy_of(services, opened.stream),
             typed_end=descriptor.dialect in TYPED_END,
+            preface=preface,
             clock=services.clock,
         )
     except BaseException:

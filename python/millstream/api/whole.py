@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Container
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
 
 from millstream._core import Encoder, Reader
 from millstream.api.dialect import completion_object
 from millstream.api.errors import RouteRefused, failed_stream_response
+from millstream.streams.branch import WHOLE
 from millstream.streams.failures import FAILURES
 from millstream.streams.response import client_departure
 from millstream.types import Failure, Outcome
@@ -26,17 +28,26 @@ if TYPE_CHECKING:
 _GONE = Failure("The client has left.", "invalid_request_error", "client_gone")
 
 
-async def whole_answer(request: Request, opened: Opened, services: Services) -> Response:
+async def whole_answer(
+    request: Request,
+    opened: Opened,
+    services: Services,
+    *,
+    content: Callable[[Stream | Recording], dict[str, Any]] = completion_object,
+    answered: Container[Outcome | None] = WHOLE,
+) -> Response:
     """Wait for the end of the stream, or for the client to leave, and answer.
 
+    ``content`` makes the answer of a stream with one of the outcomes ``answered``; the others are
+    errors.
     Raises `RouteRefused` (410) where the text of an earlier stream is no longer whole.
     """
     stream = opened.stream
     stream.attach()
     try:
         await _ended_or_gone(request, stream.log, services.deliveries.notifier)
-        if stream.outcome in (Outcome.COMPLETED, Outcome.LENGTH):
-            return JSONResponse(_content(stream), headers=opened.headers)
+        if stream.outcome in answered:
+            return JSONResponse(_kept(content, stream), headers=opened.headers)
         return _failed(stream, opened.headers)
     finally:
         # The last reader of a plain stream ends it by this.
@@ -70,9 +81,11 @@ async def until_closed(log: Log, notifier: Notifier) -> None:
             pass
 
 
-def _content(stream: Stream | Recording) -> dict[str, object]:
+def _kept(
+    content: Callable[[Stream | Recording], dict[str, Any]], stream: Stream | Recording
+) -> dict[str, Any]:
     try:
-        return completion_object(stream)
+        return content(stream)
     except ValueError:
         raise RouteRefused(
             410, "stream_trimmed", "The beginning of this answer is no longer kept."

@@ -44,9 +44,10 @@ class Claims:
         self._keys[claim.stream_id] = key
         return None
 
-    def key_of(self, stream_id: str) -> IdempotencyKey | None:
-        """The key that stands for a stream."""
-        return self._keys.get(stream_id)
+    def of(self, stream_id: str) -> tuple[IdempotencyKey, Claim] | None:
+        """The key that stands for a stream, and its claim."""
+        key = self._keys.get(stream_id)
+        return None if key is None else (key, self._held[key].claim)
 
     def hold(self, stream_id: str) -> None:
         """The stream is there: its key holds until `drop`."""

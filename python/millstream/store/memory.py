@@ -63,6 +63,10 @@ class MemoryStore:
         """False: no other process is known."""
         return False
 
+    async def discard(self, stream_id: str) -> None:
+        """Forget a stream that has ended."""
+        self._retained.discard(stream_id)
+
     async def claim(self, key: IdempotencyKey, claim: Claim, *, ttl_seconds: float) -> Claim | None:
         """Take a key; None if it was free, else the claim that holds it."""
         return self._claims.take(key, claim, ttl_seconds=ttl_seconds)

@@ -62,6 +62,12 @@ class Retained:
         kept = self._kept.get(stream_id)
         return None if kept is None or kept.expires_ns <= self._clock() else kept.recording
 
+    def discard(self, stream_id: str) -> None:
+        """Drop one before its time; unknown ones are ignored."""
+        if stream_id in self._kept:
+            self._drop(stream_id)
+            self._tell()
+
     def sweep(self, now_ns: int) -> None:
         """Drop those whose time is up."""
         if not self._expiries or self._expiries[0][0] > now_ns:

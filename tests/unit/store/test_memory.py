@@ -54,6 +54,20 @@ async def test_a_stream_that_has_ended_is_found_until_its_time_is_up(
     assert observed.retained == (0, 0)
 
 
+async def test_a_discarded_stream_goes_at_once_and_its_key_with_it(
+    store: MemoryStore, observed: Observed
+) -> None:
+    await store.claim(KEY, Claim("a", "f"), ttl_seconds=10)
+    store.keep(finish(recording("a", "Hello")))
+    store.keep(finish(recording("b", "Hello")))
+    await store.discard("a")
+    await store.discard("a")
+    assert await store.find("a") is None
+    assert await store.find("b") is not None
+    assert observed.retained[0] == 1
+    assert await store.claim(KEY, Claim("c", "f"), ttl_seconds=10) is None
+
+
 async def test_nothing_is_found_of_a_stream_that_lives_or_that_nobody_knows(
     store: MemoryStore,
 ) -> None:
