@@ -111,9 +111,10 @@ async def test_a_stream_is_gone_when_its_retention_is(
     workers: Workers, valkey: ValkeyServer
 ) -> None:
     here, there = await workers.open(), await workers.open()
-    stream = recording("a", "text", retention_seconds=0.2)
+    stream = recording("a", "text", retention_seconds=1)
     here.publish(stream, Producer())
     here.keep(finish(stream))
+    await until_true(lambda: valkey.client.hexists("ms:{a}", "outcome"), seconds=30)
     await until_true(lambda: not valkey.client.exists("ms:{a}", "ms:{a}:log"), seconds=30)
     assert await there.find("a") is None
     assert await here.find("a") is None

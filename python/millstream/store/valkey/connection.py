@@ -50,17 +50,18 @@ class Connection:
         operation: Operation,
         commands: Sequence[Command],
         *,
-        timeout_seconds: float = CALL_SECONDS,
+        wait_seconds: float = 0.0,
     ) -> list[Reply]:
         """One round trip; what the server refuses has a `ResponseError` as its reply.
 
-        Raises `StoreUnavailable` if no answer comes in time.
+        ``wait_seconds`` is how long the commands themselves may wait. Raises `StoreUnavailable` if
+        no answer comes in time.
         """
         async with self._lock:
             if not self._health.may_try():
                 raise StoreUnavailable("The stream store does not answer at the moment.")
             try:
-                async with asyncio.timeout(timeout_seconds):
+                async with asyncio.timeout(wait_seconds + CALL_SECONDS):
                     replies = await self._converse(commands)
             except (ValkeyError, OSError) as error:
                 await self._drop()

@@ -121,12 +121,13 @@ class Mirrors:
 
     async def _filled(self, stream_id: str) -> Mirror | None:
         log = log_key(stream_id)
-        fields, newest = await self._connection.call(
+        fields, oldest, newest = await self._connection.call(
             "find",
             ("HMGET", stream_key(stream_id), "descriptor", "owner"),
+            ("XRANGE", log, "-", "+", "COUNT", 1),
             ("XREVRANGE", log, "+", "-", "COUNT", 1),
         )
-        mirror = mirror_of(fields, on_watched=self._on_watched)
+        mirror = mirror_of(fields, oldest, on_watched=self._on_watched)
         if mirror is None:
             return None
         recorded = EntryId.parse(newest[0][0]) if newest else mirror.last

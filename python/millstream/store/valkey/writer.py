@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
+SHORTEST_TICK_NS = 1_000_000
+LONGEST_TICK_NS = 25_000_000
 RENEW_NS = 20_000_000_000
 RENEW_STREAMS = 128
 DROPPED_STREAMS = 10_000
@@ -31,7 +33,7 @@ REFUSED_PAUSE_SECONDS = 1.0
 class Writer:
     """One task; a stream is its concern from `add` until all of it is written.
 
-    Looks at its logs four times in ``flush_ns``, which costs less than being told of each record,
+    Looks at its logs a few times in ``flush_ns``, which costs less than being told of each record,
     and at once when a stream begins or ends.
     """
 
@@ -47,7 +49,7 @@ class Writer:
         self._connection = connection
         self._health = health
         self._flush_ns = flush_ns
-        self._tick_seconds = max(flush_ns / 4, 1_000_000) / 1e9
+        self._tick_seconds = min(max(flush_ns / 4, SHORTEST_TICK_NS), LONGEST_TICK_NS) / 1e9
         self._clock = clock
         self._observer = observer
         self._outgoing: dict[str, Outgoing] = {}
