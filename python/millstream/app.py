@@ -114,7 +114,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         models=_models(settings, engines),
         engines=engines,
         orchestrator=_orchestrator(settings, registry, drain, store, metrics),
-        directory=Directory(registry, store),
+        directory=Directory(registry, store, wakeups),
         store=store,
         deliveries=deliveries,
         drain=drain,

@@ -196,7 +196,7 @@ class Bench:
             ),
             resumable=resumable,
         )
-        log = Log()
+        log = Log(branches=branches)
         stream = Stream(
             recording=Recording(descriptor, log),
             branches=[
