@@ -12,7 +12,17 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from millstream.admission import Limits, MemoryLimiter, RequestRate, TokenWindow, sole_worker
-from millstream.api import chat, completions, cors, errors, health, models, resume, streams
+from millstream.api import (
+    chat,
+    completions,
+    cors,
+    durable,
+    errors,
+    health,
+    models,
+    resume,
+    streams,
+)
 from millstream.api.companions import companions
 from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
@@ -57,6 +67,8 @@ def create_app(settings: Settings) -> FastAPI:
     app = App(title="Millstream", lifespan=_lifespan(settings))
     for module in (chat, completions, streams, resume, models, responses, health):
         app.include_router(module.router)
+    if settings.durable.enabled:
+        app.include_router(durable.router)
     errors.install(app)
     cors.install(app, settings.server.cors_origins)
     app.add_middleware(RequestIdMiddleware)
@@ -68,6 +80,7 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             app.state.services = await _start(settings, stack)
+            app.state.durable = _durable(settings, app.state.services, stack)
             yield
 
     return lifespan
@@ -122,6 +135,25 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         clock=monotonic_ns,
         several_workers=others.several,
         retry_ms=partial(retry_ms, Random()),  # noqa: S311 - no secret
+    )
+
+
+def _durable(
+    settings: Settings, services: Services, stack: AsyncExitStack
+) -> durable.DurableService:
+    streams = durable.new_registry(settings.durable, leaving=lambda: services.drain.begun)
+    stack.callback(streams.close)
+    sweeper = Sweeper([streams])
+    stack.callback(sweeper.close)
+    sweeper.start()
+    return durable.DurableService(
+        streams,
+        settings.durable,
+        serves=lambda: settings.server.workers == 1 and not services.several_workers(),
+        max_body_bytes=settings.server.max_body_bytes,
+        body_seconds=settings.server.body_seconds,
+        keep_alive_seconds=settings.streams.keep_alive_seconds,
+        blocked_send_seconds=settings.streams.blocked_send_seconds,
     )
 
 
