@@ -188,6 +188,44 @@ async def test_a_deleted_response_stops_and_is_gone(
     assert (await client.get(path)).status_code == 404
 
 
+async def test_a_resumable_stream_can_be_read_again_by_event_id(
+    client: httpx.AsyncClient,
+) -> None:
+    body = {**ASKED, "stream": True, "stream_options": {"resumable": True}}
+    by_body = await client.post(RESPONSES, json=body)
+    by_header = await client.post(
+        RESPONSES, json={**ASKED, "stream": True}, headers={"X-Stream-Resumable": "1"}
+    )
+    for answer in (by_body, by_header):
+        lines = answer.text.split("\n")
+        assert [line for line in lines if line.startswith("id: ")] == [
+            f"id: 1-{seq}" for seq in (1, 2, 3, 4, 6)
+        ]
+        path = f"/v1/streams/{answer.headers['x-stream-id']}"
+        rest = await client.get(path, headers={"Last-Event-ID": "1-2"})
+        assert events(rest.text) == events(answer.text)[6:]
+
+
+async def test_what_is_not_stored_cannot_be_resumed(client: httpx.AsyncClient) -> None:
+    options = {"stream_options": {"resumable": True}}
+    answer = await client.post(RESPONSES, json={**ASKED, "stream": True, "store": False, **options})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "stream_options.resumable"
+
+
+async def test_a_resumable_stream_goes_on_when_its_reader_leaves_and_a_plain_one_does_not(
+    client: httpx.AsyncClient, engine: ScriptedEngine
+) -> None:
+    engine.script = begin
+    for resumable, aborted in ((True, 0), (False, 1)):
+        body = {**ASKED, "stream": True, "stream_options": {"resumable": resumable}}
+        reading = asyncio.create_task(client.post(RESPONSES, json=body))
+        await until_true(lambda: waits(engine))
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        assert len(engine.aborted) == aborted
+
+
 async def test_the_same_key_gives_the_same_response(client: httpx.AsyncClient) -> None:
     headers = {"Idempotency-Key": "k"}
     body = {**ASKED, "background": True}
