@@ -64,8 +64,9 @@ class Producers:
         self._known[mark.id] = _Known(mark.epoch, mark.sequence, now_ns)
 
     def highest(self, mark: ProducerMark) -> int:
-        """The highest sequence taken from this producer, which is known."""
-        return self._known[mark.id].sequence
+        """The highest sequence taken from this producer; its own if the producer is forgotten."""
+        known = self._known.get(mark.id)
+        return mark.sequence if known is None else known.sequence
 
     def forget(self, now_ns: int) -> int:
         """Drop those silent for seven days; returns the bytes that this frees. Looks once a day."""

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from millstream.durable import Append, Creation, DurableStream, Reason, Refusal
+from millstream.durable import Append, Appended, Creation, DurableStream, Reason, Refusal
+from millstream.durable.producers import FORGET_NS
 from tests.unit.durable.making import (
     JSON,
     TEXT,
@@ -115,6 +116,15 @@ def test_the_producer_that_closed_may_repeat_itself_and_nobody_else() -> None:
     assert reason(made.append(text(b"x", producer=mark(0, name="q")), 0)) is Reason.CLOSED
     assert reason(made.append(Append(b"", close=True, producer=mark(1)), 0)) is Reason.CLOSED
     assert content(made) == b"last"
+
+
+def test_the_producer_that_closed_may_repeat_itself_even_when_it_is_forgotten() -> None:
+    made = stream()
+    last = text(b"last", close=True, producer=mark(0))
+    appended(made.append(last, 0))
+
+    assert appended(made.append(last, 2 * FORGET_NS)) == Appended(True, 0)
+    assert made.charged == 1024 + len("a") + len(b"last")
 
 
 def test_a_producers_duplicate_is_seen_before_its_sequence() -> None:
