@@ -11,7 +11,11 @@ from millstream.config.settings import Settings
 
 def problems_of(settings: Settings) -> list[Problem]:
     """Everything that is wrong with the configuration as a whole."""
-    return [*_unknown_engines(settings), *_limits_over_workers(settings)]
+    return [
+        *_unknown_engines(settings),
+        *_limits_over_workers(settings),
+        *_durable_over_workers(settings),
+    ]
 
 
 def _unknown_engines(settings: Settings) -> Iterator[Problem]:
@@ -38,6 +42,17 @@ def _limits_over_workers(settings: Settings) -> Iterator[Problem]:
                 f"each worker counts by itself, so server.workers = {workers} would grant "
                 f"{workers} times {dotted(key)}; use server.workers = 1",
             )
+
+
+def _durable_over_workers(settings: Settings) -> Iterator[Problem]:
+    """By default the routes of several workers say why they refuse; asking for them is an error."""
+    asked_for = "enabled" in settings.durable.model_fields_set and settings.durable.enabled
+    if asked_for and settings.server.workers > 1:
+        yield Problem(
+            ("durable", "enabled"),
+            "durable streams live in the memory of one worker, and server.workers = "
+            f"{settings.server.workers}; use server.workers = 1",
+        )
 
 
 def _scopes(settings: Settings) -> Iterator[tuple[Location, LimitSettings]]:

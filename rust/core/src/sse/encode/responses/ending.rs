@@ -2,6 +2,7 @@
 
 use super::shapes::{self, Event};
 use crate::sse::json::push_string;
+use crate::sse::scan;
 
 /// The shape of the last event for one outcome.
 pub(super) struct Ending<'a> {
@@ -38,7 +39,8 @@ impl<'a> Ending<'a> {
             out.extend_from_slice(b",\"error\":null");
             return;
         }
-        out.extend_from_slice(b",\"error\":{\"code\":\"server_error\"");
+        out.extend_from_slice(b",\"error\":{\"code\":");
+        push_string(error_code(error), out);
         match error {
             Some(json) => shapes::push_error_member(json, "message", out),
             None => {
@@ -57,6 +59,14 @@ impl<'a> Ending<'a> {
         } else {
             b",\"incomplete_details\":null"
         });
+    }
+}
+
+/// The code of a response's error is one of OpenAI's own words.
+fn error_code(error: Option<&str>) -> &'static str {
+    match error.and_then(|json| scan::string(json, "type")) {
+        Some("\"invalid_request_error\"") => "invalid_prompt",
+        _ => "server_error",
     }
 }
 
