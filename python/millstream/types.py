@@ -31,6 +31,8 @@ class Kind(IntEnum):
     USAGE = 3
     ERROR = 4
     END = 5
+    HANDOVER = 6
+    BRANCH_END = 7
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):

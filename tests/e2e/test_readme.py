@@ -47,6 +47,20 @@ def test_the_python_example_prints_a_true_answer(idle: Server) -> None:
     assert "Paris" in output
 
 
+def test_the_example_of_the_client_prints_a_verified_answer(idle: Server) -> None:
+    (program,) = blocks("py")
+    output = subprocess.run(
+        [sys.executable, "-c", here(program, idle)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
+    assert "Paris" in output
+    assert "completed" in output
+    assert "Checks(records=" in output
+
+
 @pytest.mark.parametrize("target", ["serve", "test"])
 def test_the_first_commands_are_targets_of_the_makefile(target: str) -> None:
     assert f"make {target} " in README.read_text()[:1200]

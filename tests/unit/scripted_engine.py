@@ -79,8 +79,10 @@ class ScriptedEngine(ManualEngine):
         params: SamplingParams,
         log: Log,
         on_ended: EndCallback,
+        *,
+        branch: int = 0,
     ) -> None:
-        super().submit(request, prompt, params, log, on_ended)
+        super().submit(request, prompt, params, log, on_ended, branch=branch)
         self.submitted.append((prompt, params))
         asyncio.get_running_loop().call_soon(self.script, self, request)
 

@@ -20,15 +20,25 @@ the connection of a client that still sends would be reset, the answer lost with
 
 
 async def read_json(
-    request: Request, model: type[Model], *, max_bytes: int, max_seconds: float
+    request: Request,
+    model: type[Model],
+    *,
+    max_bytes: int,
+    max_seconds: float,
+    optional: bool = False,
 ) -> Model:
-    """The body as this model.
+    """The body as this model; with ``optional``, no body at all is an empty object.
 
     Raises `BodyRefused` (415, 413, 408, 400) and `InvalidParameter` for the first field that is
     wrong.
     """
-    _require_json(request)
+    if not optional:
+        _require_json(request)
     body = await read_body(request, max_bytes=max_bytes, max_seconds=max_seconds)
+    if optional:
+        if not body:
+            return model.model_validate({})
+        _require_json(request)
     try:
         return model.model_validate_json(body)
     except ValidationError as error:

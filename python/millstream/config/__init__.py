@@ -10,7 +10,9 @@ from millstream.config.models import ModelSettings, RouteSettings, TimeoutSettin
 from millstream.config.server import LogSettings, ServerSettings
 from millstream.config.settings import Settings
 from millstream.config.show import to_toml
-from millstream.config.streams import StreamSettings
+from millstream.config.store import StoreSettings
+from millstream.config.streams import StreamOverrides, StreamPolicy, StreamSettings
+from millstream.config.tenants import TenantSettings
 
 __all__ = [
     "DEMO_MODEL",
@@ -23,7 +25,11 @@ __all__ = [
     "RouteSettings",
     "ServerSettings",
     "Settings",
+    "StoreSettings",
+    "StreamOverrides",
+    "StreamPolicy",
     "StreamSettings",
+    "TenantSettings",
     "TimeoutSettings",
     "TokenLimit",
     "TorchEngineSettings",

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from millstream.config.limits import LimitSettings
 from millstream.config.section import Section
+from millstream.config.streams import StreamOverrides
 
 
 class RouteSettings(Section):
@@ -40,6 +41,8 @@ class ModelSettings(Section):
     """How long a stream of this model may take."""
     limits: LimitSettings = LimitSettings()
     """What all clients of this model may use together."""
+    streams: StreamOverrides = StreamOverrides()
+    """How the streams of this model are kept and watched."""
 
     @field_validator("routes")
     @classmethod

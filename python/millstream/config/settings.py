@@ -12,9 +12,12 @@ from millstream.config.limits import LimitSettings
 from millstream.config.models import ModelSettings
 from millstream.config.section import Section
 from millstream.config.server import LogSettings, ServerSettings
-from millstream.config.streams import StreamSettings
+from millstream.config.store import StoreSettings
+from millstream.config.streams import StreamPolicy, StreamSettings, policy_of
+from millstream.config.tenants import TenantSettings
 
 EngineName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+TenantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./:-]{0,127}$")]
 
 
@@ -35,6 +38,17 @@ class Settings(Section):
     limits: LimitSettings = LimitSettings()
     """What all clients of the whole server may use together."""
     streams: StreamSettings = StreamSettings()
-    """Bounds of the stream logs."""
+    """How streams are kept and watched."""
+    store: StoreSettings = StoreSettings()
+    """Where streams outlive their connections."""
     durable: DurableSettings = DurableSettings()
     """Bounds of the durable streams."""
+    tenants: Annotated[dict[TenantName, TenantSettings], Field(default_factory=dict)]
+    """Tenants by name."""
+
+    def stream_policy(self, tenant: str, model: str) -> StreamPolicy:
+        """What holds for this tenant's streams of this model: the tenant's word goes first."""
+        overrides = [self.models[model].streams] if model in self.models else []
+        if tenant in self.tenants:
+            overrides.append(self.tenants[tenant].streams)
+        return policy_of(self.streams, *overrides)

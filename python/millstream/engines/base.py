@@ -83,8 +83,8 @@ class Tokenizer(Protocol):
 class Hub(Protocol):
     """The worker's end of one ring: delivers its records into logs."""
 
-    def attach(self, request: int, log: Log) -> None:
-        """Append the records of ``request`` to ``log`` from now on."""
+    def attach(self, request: int, log: Log, branch: int = 0) -> None:
+        """Append the records of ``request`` to ``log``, as of this branch, from now on."""
         ...
 
     def detach(self, request: int) -> None:
@@ -142,8 +142,13 @@ class Engine(Protocol):
         params: SamplingParams,
         log: Log,
         on_ended: EndCallback,
+        *,
+        branch: int = 0,
     ) -> None:
-        """Generate into ``log``; ``on_ended`` is called once. Raises `EngineUnavailable`."""
+        """Generate into a branch of ``log``; ``on_ended`` is called once.
+
+        Raises `EngineUnavailable`.
+        """
         ...
 
     def abort(self, request: int) -> None:

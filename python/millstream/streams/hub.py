@@ -79,9 +79,14 @@ class Hub:
         """Records of unknown requests and of closed logs."""
         return self._hub.dropped
 
-    def attach(self, request: int, log: Log) -> None:
+    @property
+    def closed(self) -> bool:
+        """Whether it has left the loop."""
+        return self._closed
+
+    def attach(self, request: int, log: Log, branch: int = 0) -> None:
         """Send a request's records to ``log``. Raises ValueError if it is attached already."""
-        self._hub.attach(request, log)
+        self._hub.attach(request, log, branch)
 
     def detach(self, request: int) -> None:
         """Append nothing more for this request. Idempotent."""

@@ -14,6 +14,10 @@ pub enum Kind {
     Error = 4,
     /// The terminal record, written once by the owner of the stream; the text is the outcome.
     End = 5,
+    /// The server leaves; the text says as compact JSON where and when to read on.
+    Handover = 6,
+    /// One branch of several has ended; the text is its outcome.
+    BranchEnd = 7,
 }
 
 impl Kind {
@@ -26,8 +30,16 @@ impl Kind {
             3 => Some(Self::Usage),
             4 => Some(Self::Error),
             5 => Some(Self::End),
+            6 => Some(Self::Handover),
+            7 => Some(Self::BranchEnd),
             _ => None,
         }
+    }
+
+    /// Whether an engine may write it; the other kinds belong to the owner of the stream.
+    #[must_use]
+    pub const fn is_engines(self) -> bool {
+        matches!(self, Self::Token | Self::Finish | Self::Usage | Self::Error)
     }
 }
 
@@ -40,10 +52,25 @@ pub struct Record<'a> {
     pub time_ns: u64,
     /// What the text means.
     pub kind: Kind,
-    /// Which of the `n` choices of the request this belongs to.
+    /// Which of the requests that share the stream this belongs to; 0 in the usual stream of one.
+    pub branch: u8,
+    /// Which of the `n` choices of its branch this belongs to.
     pub choice: u16,
     /// How many tokens the text stands for.
     pub token_count: u32,
     /// The text, whole UTF-8 scalars only.
     pub text: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_write_text_and_their_last_word_only() {
+        let written: Vec<u8> = (0..=u8::MAX)
+            .filter(|&value| Kind::from_wire(value).is_some_and(Kind::is_engines))
+            .collect();
+        assert_eq!(written, [1, 2, 3, 4]);
+    }
 }

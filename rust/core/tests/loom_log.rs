@@ -16,6 +16,7 @@ fn token(text: &str) -> Entry<'_> {
     Entry {
         time_ns: 0,
         kind: Kind::Token,
+        branch: 0,
         choice: 0,
         token_count: 1,
         text,

@@ -10,7 +10,7 @@ use millstream_core::ring::{Consumer, RingRecord};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::log::{Log, Notifier, SharedDoorbell, SharedLog, Waiter, ring_all};
+use crate::log::{Log, Notifier, SharedDoorbell, SharedLog, Waiter, log_error, ring_all};
 use crate::ring::{RingConsumer, lock, ring_error};
 
 /// The worker's end of one ring.
@@ -24,8 +24,15 @@ pub(crate) struct Hub {
 
 #[derive(Debug, Default)]
 struct Routes {
-    logs: HashMap<u64, SharedLog>,
+    logs: HashMap<u64, Route>,
     dropped: u64,
+}
+
+/// Where the records of one request go.
+#[derive(Debug)]
+struct Route {
+    log: SharedLog,
+    branch: u8,
 }
 
 /// What one drain brought.
@@ -47,13 +54,18 @@ impl Hub {
         }
     }
 
-    fn attach(&self, request: u64, log: &Log) -> PyResult<()> {
+    #[pyo3(signature = (request, log, branch = 0))]
+    fn attach(&self, request: u64, log: &Log, branch: u8) -> PyResult<()> {
+        log.core().check_branch(branch).map_err(log_error)?;
         match lock(&self.routes).logs.entry(request) {
             Place::Occupied(_) => Err(PyValueError::new_err(format!(
                 "request {request} is attached already"
             ))),
             Place::Vacant(place) => {
-                place.insert(log.core());
+                place.insert(Route {
+                    log: log.core(),
+                    branch,
+                });
                 Ok(())
             }
         }
@@ -61,8 +73,8 @@ impl Hub {
 
     fn detach(&self, request: u64) {
         // Bound to a name: the last hold on a log drops its waiters, which may run Python.
-        let log = lock(&self.routes).logs.remove(&request);
-        drop(log);
+        let route = lock(&self.routes).logs.remove(&request);
+        drop(route);
     }
 
     fn drain(&self) -> PyResult<(Vec<Py<PyAny>>, Vec<u64>)> {
@@ -98,20 +110,25 @@ impl Hub {
 }
 
 impl Routes {
-    /// Appends to the log of the record's request; a record that no log takes is counted.
+    /// Appends to the log of the record's request.
+    ///
+    /// A record that no log takes is counted, and so is one that no engine may write: how a stream
+    /// ends is its owner's to say.
     fn deliver(&mut self, record: &RingRecord<'_>, arrivals: &mut Arrivals) {
-        let Some(log) = self.logs.get(&record.stream) else {
+        let route = self.logs.get(&record.stream);
+        let Some(route) = route.filter(|_| record.kind.is_engines()) else {
             self.dropped += 1;
             return;
         };
         let entry = Entry {
             time_ns: record.time_ns,
             kind: record.kind,
+            branch: route.branch,
             choice: record.choice,
             token_count: record.token_count,
             text: record.text,
         };
-        if log.append(&entry, &mut arrivals.woken).is_err() {
+        if route.log.append(&entry, &mut arrivals.woken).is_err() {
             self.dropped += 1;
         }
         if matches!(record.kind, Kind::Usage | Kind::Error) {

@@ -35,8 +35,8 @@ def test_the_terminal_record_cannot_be_appended() -> None:
     log = _core.Log()
     with pytest.raises(ValueError, match="close"):
         log.append(Kind.END, "completed", time_ns=1)
-    with pytest.raises(ValueError, match="6 is no kind"):
-        log.append(6, "", time_ns=1)
+    with pytest.raises(ValueError, match="8 is no kind"):
+        log.append(8, "", time_ns=1)
     assert log.tail == 0
 
 

@@ -200,7 +200,7 @@ def test_bad_options_are_refused(options: dict[str, Any], error: type[Exception]
     ("record", "error"),
     [
         ((1, 0, 0, 0, 1, "a"), ValueError),
-        ((1, 0, 6, 0, 1, "a"), ValueError),
+        ((1, 0, 8, 0, 1, "a"), ValueError),
         ((1, 0, 1, 0, 1, "\ud800"), ValueError),
         ((-1, 0, 1, 0, 1, "a"), OverflowError),
         ((1, 0, 1, 65536, 1, "a"), OverflowError),

@@ -67,8 +67,9 @@ def delivery_of(
         send,
         notifier=wakeups.notifier,
         postpone=postpone,
-        overrun=b"overrun",
-        comments=True,
+        overrun=lambda _reader: b"overrun",
+        keep_alive_ns=10 * SECOND,
+        blocked_send_ns=5 * SECOND,
         clock=lambda: clock[0],
     )
 
@@ -181,7 +182,7 @@ async def test_a_blocked_client_is_given_up_after_its_time(wakeups: Wakeups) -> 
     now = [0]
     bench, send, stream = opened()
     delivery = delivery_of(stream, send, wakeups, now=now)
-    sweep = Deliveries(wakeups.notifier, keep_alive_ns=None, blocked_send_ns=5 * SECOND)
+    sweep = Deliveries(wakeups.notifier)
     sweep.add(delivery)
     running = asyncio.ensure_future(delivery.run())
     await settle()
@@ -209,7 +210,7 @@ async def test_silence_is_filled_with_one_comment_and_the_stream_goes_on(wakeups
     now = [0]
     bench, send, stream = opened()
     delivery = delivery_of(stream, send, wakeups, now=now)
-    sweep = Deliveries(wakeups.notifier, keep_alive_ns=10 * SECOND, blocked_send_ns=SECOND)
+    sweep = Deliveries(wakeups.notifier)
     sweep.add(delivery)
     running = asyncio.ensure_future(delivery.run())
     await settle()

@@ -18,7 +18,7 @@ from tests.unit.streams.parts import SECOND, Bench
 def test_streams_run_on_until_the_deadline(now: int, outcome: Outcome | None) -> None:
     bench = Bench()
     stream = bench.started()
-    drain = Drain(bench.registry, seconds=10, clock=lambda: 2 * SECOND)
+    drain = Drain(bench.registry, seconds=10, shared=False, clock=lambda: 2 * SECOND)
     drain.sweep(now)
     assert stream.outcome is None
     drain.begin()
@@ -31,7 +31,7 @@ def test_beginning_again_does_not_move_the_deadline() -> None:
     bench = Bench()
     stream = bench.started()
     times = iter((0, 9 * SECOND))
-    drain = Drain(bench.registry, seconds=10, clock=lambda: next(times))
+    drain = Drain(bench.registry, seconds=10, shared=False, clock=lambda: next(times))
     drain.begin()
     drain.begin()
     drain.sweep(10 * SECOND)
@@ -44,7 +44,7 @@ def test_a_signal_begins_the_drain_and_still_reaches_the_server(number: signal.S
     previous = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
     try:
         signal.signal(number, lambda received, _: heard.append(received))
-        drain = Drain(Bench().registry, seconds=1, clock=lambda: 0)
+        drain = Drain(Bench().registry, seconds=1, shared=False, clock=lambda: 0)
         drain.install()
         os.kill(os.getpid(), number)
         assert drain.begun

@@ -2,62 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from millstream.admission import Refusal
+from millstream.config import StreamPolicy
 from millstream.errors import CostExceedsLimit, EngineUnavailable
+from millstream.streams.branch import Deadlines
 from millstream.streams.drain import Drain
-from millstream.streams.orchestrator import Generation, Orchestrator
-from millstream.streams.stream import Deadlines, Stream
+from millstream.streams.orchestrator import BranchRequest, Generation, Orchestrator
+from millstream.streams.stream import Stream
 from millstream.types import Kind, Outcome, SamplingParams
 from tests.unit.streams.parts import RESERVED, SECOND, Bench
-
-
-@dataclass
-class Heard:
-    """An observer that keeps what it hears."""
-
-    events: list[tuple[str, Outcome | None]] = field(default_factory=list)
-
-    def admitted(self, stream: Stream) -> None:
-        self.events.append(("admitted", stream.outcome))
-
-    def closed(self, stream: Stream) -> None:
-        self.events.append(("closed", stream.outcome))
 
 
 class Rig:
     """An orchestrator over a bench's engine, limiter and registry."""
 
     def __init__(self) -> None:
-        self.bench, self.heard = Bench(), Heard()
-        self.drain = Drain(self.bench.registry, seconds=1, clock=lambda: 0)
+        self.bench = Bench()
+        self.heard, self.store = self.bench.heard, self.bench.store
+        self.drain = Drain(self.bench.registry, seconds=1, shared=False, clock=lambda: 0)
         self.orchestrator = Orchestrator(
             registry=self.bench.registry,
             limiter=self.bench.limiter,
             drain=self.drain,
             observer=self.heard,
-            log_bytes=4096,
-            log_records=16,
+            store=self.store,
             clock=lambda: 5 * SECOND,
             wall_clock=lambda: 1_700_000_000 * SECOND,
         )
 
     def open(
-        self, *, prompt: int = 10, max_tokens: int = 20, n: int = 1, streamed: bool = True
+        self,
+        *,
+        prompt: int = 10,
+        max_tokens: int = 20,
+        n: int = 1,
+        branches: int = 1,
+        streamed: bool = True,
+        **options: Any,
     ) -> Stream | Refusal:
+        branch = BranchRequest(
+            model="m",
+            engine=self.bench.engine,
+            prompt=[1] * prompt,
+            params=SamplingParams(max_tokens=max_tokens, n=n),
+            deadlines=Deadlines(total_ns=SECOND),
+        )
         return self.orchestrator.open(
             Generation(
                 route="chat.completion",
-                model="m",
-                engine=self.bench.engine,
-                prompt=[1] * prompt,
-                params=SamplingParams(max_tokens=max_tokens, n=n),
-                deadlines=Deadlines(total_ns=SECOND),
+                dialect="chat",
+                id_prefix="chatcmpl-",
+                branches=(branch,) * branches,
                 streamed=streamed,
+                policy=StreamPolicy(max_bytes=4096, max_records=16, detach_grace_seconds=3),
+                **options,
             )
         )
 
@@ -71,9 +73,10 @@ def test_a_stream_is_admitted_registered_and_submitted() -> None:
     rig = Rig()
     stream = rig.stream()
     assert list(rig.bench.registry) == [stream]
-    assert rig.bench.engine.logs == {stream.request: stream.log}
-    assert (stream.prompt_tokens, stream.admitted_ns) == (10, 5 * SECOND)
-    assert stream.deadlines == Deadlines(total_ns=SECOND)
+    (branch,) = stream.branches
+    assert rig.bench.engine.logs == {branch.request: stream.log}
+    assert (branch.prompt_tokens, stream.admitted_ns) == (10, 5 * SECOND)
+    assert branch.deadlines == Deadlines(total_ns=SECOND)
     assert rig.heard.events == [("admitted", None)]
 
 
@@ -89,7 +92,7 @@ def test_streams_have_names_that_cannot_be_guessed_and_numbers_that_do_not_repea
     streams = [rig.stream() for _ in range(5)]
     assert len({stream.id for stream in streams}) == 5
     assert all(len(stream.id) >= 22 for stream in streams)  # 128 bits and more
-    assert len({stream.request for stream in streams}) == 5
+    assert len({stream.branches[0].request for stream in streams}) == 5
 
 
 def test_the_log_keeps_what_the_settings_say() -> None:
@@ -144,7 +147,7 @@ def test_a_stream_that_ends_is_forgotten_once_its_reader_is_gone() -> None:
     rig = Rig()
     stream = rig.stream()
     stream.attach()
-    rig.bench.engine.finish(stream.request, tokens=3)
+    rig.bench.engine.finish(stream.branches[0].request, tokens=3)
     assert rig.heard.events == [("admitted", None)]
     stream.detach()
     assert len(rig.bench.registry) == 0

@@ -121,8 +121,10 @@ class TorchEngine:
         params: SamplingParams,
         log: Log,
         on_ended: EndCallback,
+        *,
+        branch: int = 0,
     ) -> None:
-        """Generate into ``log``; ``on_ended`` is called once, unless `abort` comes first.
+        """Generate into a branch of ``log``; ``on_ended`` is called once, or never after `abort`.
 
         ``request`` must be new on this engine. Raises `EngineUnavailable`.
         """
@@ -131,7 +133,7 @@ class TorchEngine:
         up = self._up
         if up is None:
             raise EngineUnavailable(self.fault or "the engine is starting")
-        up.hub.attach(request, log)
+        up.hub.attach(request, log, branch)
         self._streams[request] = on_ended
         sent = False
         try:

@@ -143,7 +143,7 @@ impl Pending {
                     choices.retain(|&(other, _)| other != choice);
                 }
             }
-            Kind::Usage | Kind::Error | Kind::End => {
+            Kind::Usage | Kind::Error | Kind::End | Kind::Handover | Kind::BranchEnd => {
                 self.open.remove(&stream);
             }
         }

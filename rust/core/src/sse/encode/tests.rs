@@ -22,6 +22,7 @@ fn record(kind: Kind, choice: u16, text: &str) -> Record<'_> {
         seq: 1,
         time_ns: 0,
         kind,
+        branch: 0,
         choice,
         token_count: 1,
         text,
@@ -30,7 +31,7 @@ fn record(kind: Kind, choice: u16, text: &str) -> Record<'_> {
 
 fn frame(encoder: &mut Encoder, record: &Record<'_>) -> String {
     let mut out = Vec::new();
-    encoder.encode(record, &mut out);
+    encoder.encode(record, &Marks::NONE, &mut out);
     String::from_utf8(out).unwrap()
 }
 
@@ -51,7 +52,7 @@ fn a_chat_token_is_one_data_line() {
 fn frames_are_appended_to_what_is_there() {
     let mut encoder = Encoder::new(options(Dialect::Native, Framing::Ndjson, Some(5)));
     let mut out = b"before\n".to_vec();
-    encoder.encode(&record(Kind::End, 0, "shed"), &mut out);
+    encoder.encode(&record(Kind::End, 0, "shed"), &Marks::NONE, &mut out);
     assert_eq!(out, b"before\n{\"event\":\"done\",\"outcome\":\"shed\"}\n");
 }
 
