@@ -65,7 +65,8 @@ def _server(subject: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def _connect(port: int) -> socket.socket:
+def connected(port: int) -> socket.socket:
+    """A connection, as soon as somebody listens."""
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -76,7 +77,7 @@ def _connect(port: int) -> socket.socket:
             time.sleep(0.1)
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """User and system time of a process and its children."""
     total = 0.0
     with open(f"/proc/{pid}/task/{pid}/children") as children:
@@ -116,13 +117,13 @@ def measure(subject: str, port: int) -> Result:
             "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
-        sockets = [_connect(port) for _ in range(STREAMS)]
+        sockets = [connected(port) for _ in range(STREAMS)]
         for one in sockets:
             one.sendall(head.encode() + body)
         time.sleep(0.2)
-        before = _cpu_seconds(process.pid)
+        before = cpu_seconds(process.pid)
         delays = _collect(sockets)
-        cpu = _cpu_seconds(process.pid) - before
+        cpu = cpu_seconds(process.pid) - before
         for one in sockets:
             one.close()
     delays.sort()

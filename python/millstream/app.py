@@ -27,7 +27,6 @@ from millstream.api.companions import companions
 from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
 from millstream.config import LimitSettings, Settings, TorchEngineSettings
-from millstream.durable import SoleWorker
 from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
@@ -128,7 +127,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         models=_models(settings, engines),
         engines=engines,
         orchestrator=_orchestrator(settings, registry, drain, store, metrics),
-        directory=Directory(registry, store),
+        directory=Directory(registry, store, wakeups),
         store=store,
         deliveries=deliveries,
         drain=drain,
@@ -142,8 +141,6 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
 def _durable(
     settings: Settings, services: Services, stack: AsyncExitStack
 ) -> durable.DurableService:
-    sole = SoleWorker(metrics_directory())
-    stack.callback(sole.close)
     streams = durable.new_registry(settings.durable, leaving=lambda: services.drain.begun)
     stack.callback(streams.close)
     sweeper = Sweeper([streams])
@@ -152,7 +149,7 @@ def _durable(
     return durable.DurableService(
         streams,
         settings.durable,
-        serves=lambda: settings.server.workers == 1 and sole.held(),
+        serves=lambda: settings.server.workers == 1 and not services.several_workers(),
         max_body_bytes=settings.server.max_body_bytes,
         body_seconds=settings.server.body_seconds,
         keep_alive_seconds=settings.streams.keep_alive_seconds,

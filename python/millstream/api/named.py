@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 _STREAM_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-async def known_stream(services: Services, stream_id: str, tenant: str) -> Stream | Recording:
-    """The tenant's stream of this name; raises `RouteRefused` (404)."""
+async def known_stream(
+    services: Services, stream_id: str, tenant: str, *, reaching: int = 0
+) -> Stream | Recording:
+    """The tenant's stream of this name; raises `RouteRefused` (404).
+
+    The caller has seen the record of seq ``reaching``, so it is waited for.
+    """
     check_name(stream_id)
-    found = await services.directory.find(stream_id, tenant)
+    found = await services.directory.find(stream_id, tenant, reaching=reaching)
     if found is None:
         raise unknown_stream(stream_id)
     return found

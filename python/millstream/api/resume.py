@@ -53,7 +53,8 @@ async def read_stream(request: Request, stream_id: str) -> Response:
         _dialect(request),
         _choice(request, "on_gap", ("snapshot",)) is not None,
     )
-    stream = await known_stream(parts, stream_id, tenant_of(request))
+    seen = 0 if asked.cursor is None else asked.cursor.seq
+    stream = await known_stream(parts, stream_id, tenant_of(request), reaching=seen)
     retry_ms = parts.retry_ms()
     answer = reader_for(
         stream,

@@ -45,6 +45,8 @@ class Settings(Section):
     """Bounds of the durable streams."""
     tenants: Annotated[dict[TenantName, TenantSettings], Field(default_factory=dict)]
     """Tenants by name."""
+    durable: DurableSettings = DurableSettings()
+    """Bounds of the durable streams."""
 
     def stream_policy(self, tenant: str, model: str) -> StreamPolicy:
         """What holds for this tenant's streams of this model: the tenant's word goes first."""

@@ -10,7 +10,6 @@ from millstream.durable.content_type import OCTET_STREAM, ContentType, parse_con
 from millstream.durable.producers import ProducerMark
 from millstream.durable.refusals import Reason, Refusal
 from millstream.durable.registry import Bounds, Created, Creation, StreamRegistry
-from millstream.durable.sole import SoleWorker
 from millstream.durable.stream import Append, Appended, DurableStream
 
 __all__ = [
@@ -25,7 +24,6 @@ __all__ = [
     "ProducerMark",
     "Reason",
     "Refusal",
-    "SoleWorker",
     "StreamRegistry",
     "parse_content_type",
 ]

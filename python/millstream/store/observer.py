@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-Operation = Literal["write", "read", "beat", "find", "cancel", "claim"]
+Operation = Literal["write", "read", "beat", "find", "cancel", "claim", "discard"]
 """What the store was about when something outside failed."""
 
 

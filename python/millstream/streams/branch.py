@@ -77,7 +77,7 @@ class BranchRun:
     @property
     def usage(self) -> Usage:
         """The engine's count where it gave one, else what the log has seen of this branch."""
-        counted = self._log.usage
+        counted = self._log.usage_of(self.index)
         if counted is not None:
             return Usage.from_json(counted)
         return Usage(self.prompt_tokens, self.token_count)
@@ -85,20 +85,21 @@ class BranchRun:
     @property
     def token_count(self) -> int:
         """Tokens generated so far."""
-        return self._log.token_count
+        return self._log.token_count_of(self.index)
 
     def outcome_after(self, end: EngineEnd) -> Outcome:
         """What it means for this branch that its engine left it so."""
         if end is EngineEnd.LOST:
             return Outcome.ENGINE_LOST
-        if self._log.error is not None:
+        log, index = self._log, self.index
+        if log.error_of(index) is not None:
             return Outcome.UPSTREAM_ERROR
-        reasons = {self._log.finish_reason(choice) for choice in range(self.choices)}
+        reasons = {log.finish_reason(choice, index) for choice in range(self.choices)}
         return Outcome.LENGTH if "length" in reasons else Outcome.COMPLETED
 
     def failure(self, outcome: Outcome) -> Failure | None:
         """What the server has to say of this outcome; None if the engine has said it."""
-        return FAILURES.get(outcome) if self._log.error is None else None
+        return FAILURES.get(outcome) if self._log.error_of(self.index) is None else None
 
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:

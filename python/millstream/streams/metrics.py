@@ -42,8 +42,9 @@ class StreamMetrics:
         metrics.request(stream.route, branch.model, str(branch.outcome))
         usage = branch.usage
         metrics.tokens(branch.model, prompt=usage.prompt_tokens, completion=usage.completion_tokens)
-        if log.first_token_ns is not None:
-            seconds = max(log.first_token_ns - stream.admitted_wall_ns, 0) / 1e9
-            metrics.first_token(branch.model, seconds)
-            counts, total_ns = log.inter_token_counts(), log.inter_token_sum_ns
+        first_ns = log.first_token_ns_of(branch.index)
+        if first_ns is not None:
+            metrics.first_token(branch.model, max(first_ns - stream.admitted_wall_ns, 0) / 1e9)
+            counts = log.inter_token_counts(branch.index)
+            total_ns = log.inter_token_sum_ns_of(branch.index)
             metrics.inter_token(branch.model, counts, total_ns / 1e9)

@@ -217,4 +217,5 @@ def _log(descriptor: Descriptor) -> Log:
         max_bytes=descriptor.max_bytes,
         max_records=descriptor.max_records,
         integrity=descriptor.id.encode() if descriptor.integrity else None,
+        branches=len(descriptor.branches),
     )

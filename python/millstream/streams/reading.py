@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from millstream._core import Reader
 from millstream.streams.encoding import TYPED_END, dialect_of, encoder_for
+from millstream.streams.failures import FAILURES
+from millstream.types import Failure, Outcome
 
 if TYPE_CHECKING:
     from millstream._core import Log
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 # In the Responses dialect these events come before the first record's.
 _EVENTS_BEFORE = 4
+
+# The ERROR and the END of whoever ends a stream in another's stead.
+_LAST_WORDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +118,30 @@ def _place(
 ) -> int | Trimmed | Ahead | Finished:
     if cursor is None:
         return _kept(log, 0 if starting_after is None else _seen(log, starting_after))
-    if cursor.seq > log.tail or (cursor.epoch or 0) > epoch:
+    if (cursor.epoch or epoch) > epoch:
+        return Ahead(log.tail)
+    if _cut_short(log, cursor, epoch=epoch):
+        return _kept(log, min(cursor.seq, log.tail - _LAST_WORDS))
+    if cursor.seq > log.tail:
         return Ahead(log.tail)
     place = _kept(log, cursor.seq)
     if isinstance(place, int) and cursor.crc is not None and not _matches(log, cursor):
-        return _kept(log, _last_leaf_before(log, place))
+        return _kept(log, log.last_leaf_before(place))
     if log.closed and place == log.tail:
         return Finished()
     return place
+
+
+def _cut_short(log: Log, cursor: EventId, *, epoch: int) -> bool:
+    """Whether another process ended the stream, perhaps before what the client had from the first.
+
+    Then the same seq may name another record, and what must not be missed are the last two.
+    """
+    if log.outcome != Outcome.ENGINE_LOST or log.error is None:
+        return False
+    if Failure.from_json(log.error).code == FAILURES[Outcome.ENGINE_LOST].code:
+        return False
+    return cursor.seq > log.tail or (cursor.epoch or epoch) < epoch
 
 
 def _seen(log: Log, starting_after: int) -> int:
@@ -132,10 +153,6 @@ def _seen(log: Log, starting_after: int) -> int:
 def _matches(log: Log, cursor: EventId) -> bool:
     known = log.crc_at(cursor.seq)
     return known is None or known == cursor.crc
-
-
-def _last_leaf_before(log: Log, seq: int) -> int:
-    return max((last for _, last, _ in log.leaves() if last <= seq), default=0)
 
 
 def _kept(log: Log, after: int) -> int | Trimmed:

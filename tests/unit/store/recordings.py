@@ -9,25 +9,36 @@ from millstream.types import Kind
 SECOND = 1_000_000_000
 
 
-def descriptor(stream_id: str, *, retention_seconds: float = 60, **more: object) -> Descriptor:
+def descriptor(
+    stream_id: str, retention_seconds: float, branches: int, **more: object
+) -> Descriptor:
     return Descriptor(
         id=stream_id,
         route="chat.completion",
         dialect="chat",
         created=1_700_000_000,
-        branches=(BranchDescriptor(model="m", chunk_id=f"chatcmpl-{stream_id}"),),
+        branches=(BranchDescriptor(model="m", chunk_id=f"chatcmpl-{stream_id}"),) * branches,
         retention_seconds=retention_seconds,
         **more,  # type: ignore[arg-type]
     )
 
 
 def recording(
-    stream_id: str, *texts: str, retention_seconds: float = 60, **more: object
+    stream_id: str,
+    *texts: str,
+    retention_seconds: float = 60,
+    branches: int = 1,
+    **more: object,
 ) -> Recording:
     """A live stream with these tokens."""
-    described = descriptor(stream_id, retention_seconds=retention_seconds, **more)
+    described = descriptor(stream_id, retention_seconds, branches, **more)
     integrity = stream_id.encode() if described.integrity else None
-    log = Log(max_bytes=described.max_bytes, max_records=described.max_records, integrity=integrity)
+    log = Log(
+        max_bytes=described.max_bytes,
+        max_records=described.max_records,
+        integrity=integrity,
+        branches=branches,
+    )
     stream = Recording(described, log)
     write(stream, *texts)
     return stream

@@ -147,6 +147,9 @@ class KeepingStore:
         self.cancelled.append((stream_id, branch))
         return stream_id in self.elsewhere
 
+    async def discard(self, stream_id: str) -> None:
+        self.kept.pop(stream_id, None)
+
     async def claim(self, key: IdempotencyKey, claim: Claim, *, ttl_seconds: float) -> Claim | None:
         raise NotImplementedError
 
@@ -196,7 +199,7 @@ class Bench:
             ),
             resumable=resumable,
         )
-        log = Log()
+        log = Log(branches=branches)
         stream = Stream(
             recording=Recording(descriptor, log),
             branches=[

@@ -34,7 +34,10 @@ class Rig:
             wall_clock=lambda: 1_700_000_000 * SECOND,
         )
 
-    def open(
+    def open(self, **asked: Any) -> Stream | Refusal:
+        return self.orchestrator.open(self.generation(**asked))
+
+    def generation(
         self,
         *,
         prompt: int = 10,
@@ -43,7 +46,7 @@ class Rig:
         branches: int = 1,
         streamed: bool = True,
         **options: Any,
-    ) -> Stream | Refusal:
+    ) -> Generation:
         branch = BranchRequest(
             model="m",
             engine=self.bench.engine,
@@ -51,16 +54,14 @@ class Rig:
             params=SamplingParams(max_tokens=max_tokens, n=n),
             deadlines=Deadlines(total_ns=SECOND),
         )
-        return self.orchestrator.open(
-            Generation(
-                route="chat.completion",
-                dialect="chat",
-                id_prefix="chatcmpl-",
-                branches=(branch,) * branches,
-                streamed=streamed,
-                policy=StreamPolicy(max_bytes=4096, max_records=16, detach_grace_seconds=3),
-                **options,
-            )
+        return Generation(
+            route="chat.completion",
+            dialect="chat",
+            id_prefix="chatcmpl-",
+            branches=(branch,) * branches,
+            streamed=streamed,
+            policy=StreamPolicy(max_bytes=4096, max_records=16, detach_grace_seconds=3),
+            **options,
         )
 
     def stream(self, **asked: Any) -> Stream:
@@ -153,3 +154,95 @@ def test_a_stream_that_ends_is_forgotten_once_its_reader_is_gone() -> None:
     assert len(rig.bench.registry) == 0
     assert rig.heard.events == [("admitted", None), ("closed", Outcome.COMPLETED)]
     assert rig.bench.charged == 10
+
+
+def test_of_several_branches_all_are_admitted_or_none() -> None:
+    rig = Rig()
+    rig.stream(prompt=1, max_tokens=8 * RESERVED - 1)
+    refusal = rig.open(prompt=1, max_tokens=RESERVED - 1, branches=3)
+    assert isinstance(refusal, Refusal)
+    assert (rig.bench.charged, rig.bench.leases) == (8 * RESERVED, 1)
+    assert len(rig.bench.engine.logs) == 1
+    rig.stream(prompt=1, max_tokens=RESERVED - 1, branches=2)
+    assert rig.bench.leases == 3
+
+
+def test_branches_that_could_never_be_granted_together_are_refused_for_good() -> None:
+    rig = Rig()
+    with pytest.raises(CostExceedsLimit, match="1200 tokens together"):
+        rig.open(prompt=1, max_tokens=3 * RESERVED - 1, branches=4)
+    with pytest.raises(CostExceedsLimit, match="11 concurrency together"):
+        rig.open(prompt=1, max_tokens=1, branches=11)
+    assert (rig.bench.charged, rig.bench.leases) == (0, 0)
+
+
+def test_chunk_ids_name_the_stream_and_of_several_the_branch() -> None:
+    rig = Rig()
+    one, two = rig.stream(), rig.stream(branches=2)
+    assert [branch.chunk_id for branch in one.descriptor.branches] == [f"chatcmpl-{one.id}"]
+    assert [branch.chunk_id for branch in two.descriptor.branches] == [
+        f"chatcmpl-{two.id}-0",
+        f"chatcmpl-{two.id}-1",
+    ]
+    assert two.log.branches == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "retained", "grace_ns"),
+    [
+        ({}, False, 0),
+        ({"resumable": True}, True, 3 * SECOND),
+        ({"retained": True}, True, 3 * SECOND),
+        ({"background": True}, True, None),
+    ],
+)
+def test_what_outlives_its_connection_is_made_known_and_kept(
+    asked: dict[str, bool], retained: bool, grace_ns: int | None
+) -> None:
+    rig = Rig()
+    stream = rig.stream(**asked)
+    assert (stream.retained, stream.grace_ns) == (retained, grace_ns)
+    assert rig.store.published == ({stream.id: stream} if retained else {})
+    rig.bench.engine.finish(stream.branches[0].request)
+    assert rig.store.kept == ({stream.id: stream.recording} if retained else {})
+
+
+def test_a_stream_that_did_not_start_is_not_made_known() -> None:
+    rig = Rig()
+    rig.bench.engine.ready = False
+    with pytest.raises(EngineUnavailable):
+        rig.open(resumable=True)
+    assert (rig.store.published, rig.store.kept) == ({}, {})
+
+
+def test_the_store_can_cancel_what_it_was_given() -> None:
+    rig = Rig()
+    stream = rig.stream(resumable=True)
+    rig.store.published[stream.id].cancel(None)
+    assert stream.outcome is Outcome.CANCELLED
+
+
+def test_a_stream_takes_the_name_that_was_made_for_it() -> None:
+    rig = Rig()
+    opened = rig.orchestrator.open(rig.generation(), stream_id="mine")
+    assert isinstance(opened, Stream)
+    assert (opened.id, opened.descriptor.id) == ("mine", "mine")
+
+
+def test_the_descriptor_holds_what_a_later_read_has_to_know() -> None:
+    rig = Rig()
+    stream = rig.stream(
+        tenant="acme",
+        resumable=True,
+        integrity=True,
+        include_usage=True,
+        metadata=True,
+        fields=True,
+        n=2,
+    )
+    found = stream.descriptor
+    assert (found.tenant, found.resumable, found.integrity) == ("acme", True, True)
+    assert (found.include_usage, found.metadata, found.fields) == (True, True, True)
+    assert (found.max_bytes, found.max_records, found.created) == (4096, 16, 1_700_000_000)
+    assert found.branches[0].choices == 2
+    assert stream.log.checks() is not None

@@ -68,7 +68,11 @@ async def delete_response(request: Request, response_id: str) -> Response:
     """Forget a response; one that is under way is cancelled."""
     parts = services(request)
     found = await _find(request, parts, response_id)
-    await parts.directory.forget(found.id, tenant_of(request))
+    tenant = tenant_of(request)
+    await parts.directory.cancel(found.id, tenant)
+    # What is written once more after it is deleted would be there again.
+    await _told(found, parts)
+    await parts.directory.forget(found.id, tenant)
     return JSONResponse({"id": response_id, "object": "response", "deleted": True})
 
 

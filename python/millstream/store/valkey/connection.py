@@ -10,14 +10,15 @@ from valkey.asyncio.connection import AbstractConnection, ConnectionPool
 from valkey.exceptions import ResponseError, ValkeyError
 
 from millstream.errors import StoreUnavailable
+from millstream.store.valkey.wire import packed
 
 if TYPE_CHECKING:
     from millstream.store.observer import Operation
     from millstream.store.valkey.health import Health
+    from millstream.store.valkey.wire import Command
 
 CALL_SECONDS = 2.0
 
-Command = tuple[bytes | str | int, ...]
 Reply = Any
 """Bytes, int, None or a list of these: what the protocol has. Errors are `ResponseError` values."""
 
@@ -50,17 +51,18 @@ class Connection:
         operation: Operation,
         commands: Sequence[Command],
         *,
-        timeout_seconds: float = CALL_SECONDS,
+        wait_seconds: float = 0.0,
     ) -> list[Reply]:
         """One round trip; what the server refuses has a `ResponseError` as its reply.
 
-        Raises `StoreUnavailable` if no answer comes in time.
+        ``wait_seconds`` is how long the commands themselves may wait. Raises `StoreUnavailable` if
+        no answer comes in time.
         """
         async with self._lock:
             if not self._health.may_try():
                 raise StoreUnavailable("The stream store does not answer at the moment.")
             try:
-                async with asyncio.timeout(timeout_seconds):
+                async with asyncio.timeout(wait_seconds + CALL_SECONDS):
                     replies = await self._converse(commands)
             except (ValkeyError, OSError) as error:
                 await self._drop()
@@ -79,7 +81,7 @@ class Connection:
 
     async def _converse(self, commands: Sequence[Command]) -> list[Reply]:
         connection = await self._open()
-        await connection.send_packed_command(connection.pack_commands(commands), False)
+        await connection.send_packed_command(packed(commands), False)
         replies = []
         for _ in commands:
             try:

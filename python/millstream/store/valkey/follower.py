@@ -10,15 +10,15 @@ import msgspec
 
 from millstream.errors import StoreUnavailable
 from millstream.store.valkey import control
-from millstream.store.valkey.connection import CALL_SECONDS
 from millstream.store.valkey.keys import EntryId, control_key
 from millstream.telemetry.logging import get_logger
 
 if TYPE_CHECKING:
-    from millstream.store.valkey.connection import Command, Connection, Reply
+    from millstream.store.valkey.connection import Connection, Reply
     from millstream.store.valkey.control import Message
     from millstream.store.valkey.health import Health
     from millstream.store.valkey.mirrors import Mirrors
+    from millstream.store.valkey.wire import Command
 
 _log = get_logger(__name__)
 
@@ -76,8 +76,7 @@ class Follower:
         options = ("COUNT", ENTRIES, "BLOCK", BLOCK_MS, "STREAMS")
         heard = bytes(self._heard or EntryId(0, 0))
         command: Command = ("XREAD", *options, self._key, *mirrors, heard, *places)
-        timeout = BLOCK_MS / 1000 + CALL_SECONDS
-        (reply,) = await self._connection.send("read", [command], timeout_seconds=timeout)
+        (reply,) = await self._connection.send("read", [command], wait_seconds=BLOCK_MS / 1000)
         if isinstance(reply, Exception):
             self._health.refused("read", reply)
             raise StoreUnavailable from reply

@@ -26,17 +26,23 @@ class Mirror(Recording):
     """A log that entries of Valkey are unpacked into, shared by all readers of this process.
 
     ``last`` is the last entry taken over, ``owner`` the process that produces the stream.
-    ``on_watched`` is called when a first reader comes.
+    ``first_seq`` is where the log begins, and ``on_watched`` called when a first reader comes.
     """
 
     def __init__(
-        self, descriptor: Descriptor, owner: str, *, on_watched: Callable[[Mirror], None]
+        self,
+        descriptor: Descriptor,
+        owner: str,
+        *,
+        first_seq: int,
+        on_watched: Callable[[Mirror], None],
     ) -> None:
         log = Log(
             max_bytes=descriptor.max_bytes,
             max_records=descriptor.max_records,
             integrity=descriptor.id.encode() if descriptor.integrity else None,
             branches=len(descriptor.branches),
+            first_seq=first_seq,
         )
         super().__init__(descriptor, log)
         self.owner = owner
@@ -66,13 +72,16 @@ class Mirror(Recording):
             self.log.close(Outcome.ENGINE_LOST, time_ns=time_ns)
 
 
-def mirror_of(fields: list[bytes], *, on_watched: Callable[[Mirror], None]) -> Mirror | None:
-    """An empty mirror from the fields ``descriptor`` and ``owner``, None if there are none.
+def mirror_of(
+    fields: list[bytes | None], oldest: list[Reply], *, on_watched: Callable[[Mirror], None]
+) -> Mirror | None:
+    """An empty mirror, from the fields ``descriptor`` and ``owner`` and the oldest entry, if any.
 
-    Raises ValueError if they say nothing that this version understands.
+    None if there is no such stream. Raises ValueError for what this version does not understand.
     """
     described, owner = fields
     if described is None or owner is None:
         return None
     descriptor = msgspec.json.decode(described, type=Descriptor)
-    return Mirror(descriptor, owner.decode(), on_watched=on_watched)
+    first_seq = Log.first_seq_of(oldest[0][1][1]) if oldest else 1
+    return Mirror(descriptor, owner.decode(), first_seq=first_seq, on_watched=on_watched)

@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from time import time_ns
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from millstream.errors import StoreUnavailable
-from millstream.store.valkey.keys import MAX_STREAM_ID, EntryId, log_key, stream_key
+from millstream.store.valkey.keys import EntryId, is_stream_id, log_key, stream_key
 from millstream.store.valkey.mirror import RECORDS_LOST, Mirror, mirror_of
 from millstream.telemetry.logging import get_logger
 
@@ -58,7 +60,7 @@ class Mirrors:
         if mirror is not None:
             mirror.idle_since_ns = None
             return mirror
-        if len(stream_id) > MAX_STREAM_ID:
+        if not is_stream_id(stream_id):
             return None
         task = self._opening.get(stream_id)
         if task is None:
@@ -67,6 +69,10 @@ class Mirrors:
             task.add_done_callback(lambda _: self._opening.pop(stream_id, None))
         # The others who wait for it go on if one of them is cancelled.
         return await asyncio.shield(task)
+
+    def discard(self, stream_id: str) -> None:
+        """Show this one no more; who reads it reads on."""
+        self._mirrors.pop(stream_id, None)
 
     def sweep(self, now_ns: int) -> None:
         """Let go of those that nobody reads any more."""
@@ -103,7 +109,7 @@ class Mirrors:
         for _ in range(ATTEMPTS):
             try:
                 mirror = await self._filled(stream_id)
-            except ValueError as error:
+            except (ValueError, msgspec.DecodeError) as error:
                 # Entries went for want of room while we read: from the new beginning, then.
                 reason = str(error)
                 continue
@@ -117,12 +123,13 @@ class Mirrors:
 
     async def _filled(self, stream_id: str) -> Mirror | None:
         log = log_key(stream_id)
-        fields, newest = await self._connection.call(
+        fields, oldest, newest = await self._connection.call(
             "find",
             ("HMGET", stream_key(stream_id), "descriptor", "owner"),
+            ("XRANGE", log, "-", "+", "COUNT", 1),
             ("XREVRANGE", log, "+", "-", "COUNT", 1),
         )
-        mirror = mirror_of(fields, on_watched=self._on_watched)
+        mirror = mirror_of(fields, oldest, on_watched=self._on_watched)
         if mirror is None:
             return None
         recorded = EntryId.parse(newest[0][0]) if newest else mirror.last

@@ -11,8 +11,9 @@ from millstream.telemetry.logging import get_logger
 from millstream.types import Kind, Outcome
 
 if TYPE_CHECKING:
-    from millstream.store.valkey.connection import Command, Connection
+    from millstream.store.valkey.connection import Connection
     from millstream.store.valkey.mirror import Mirror
+    from millstream.store.valkey.wire import Command
 
 _log = get_logger(__name__)
 
@@ -59,19 +60,24 @@ def _command(mirror: Mirror, time_ns: int) -> Command:
 
 def _last_words(mirror: Mirror, time_ns: int) -> tuple[bytes, int]:
     """The error and the end as records that follow the mirror's last one."""
-    descriptor, tail = mirror.descriptor, mirror.log.tail
-    log = Log(
-        integrity=descriptor.id.encode() if descriptor.integrity else None,
-        branches=len(descriptor.branches),
-        first_seq=tail + 1,
-    )
-    # The last record brings along all that was known before it, the checks of the text among it.
-    before = mirror.log.pack(tail - 1) if tail else None
-    if before is not None:
-        log.unpack(before[0])
+    log, tail = _continuing(mirror), mirror.log.tail
     log.append(Kind.ERROR, PRODUCER_LOST.to_json(), time_ns=time_ns)
     log.close(Outcome.ENGINE_LOST, time_ns=time_ns)
     packed = log.pack(tail)
     if packed is None:
         raise RuntimeError("a log that was just closed has nothing to say")
     return packed[0], packed[2]
+
+
+def _continuing(mirror: Mirror) -> Log:
+    """A log that goes on where the mirror ends: the mirror itself must not, if others were first.
+
+    The last record brings along all that was known before it, the checks of the text among it.
+    """
+    descriptor, tail = mirror.descriptor, mirror.log.tail
+    integrity = descriptor.id.encode() if descriptor.integrity else None
+    branches = len(descriptor.branches)
+    newest = mirror.log.pack(tail - 1) if tail else None
+    if newest is None:
+        return Log(integrity=integrity, branches=branches, first_seq=tail + 1)
+    return Log.mirror(newest[0], integrity=integrity, branches=branches)

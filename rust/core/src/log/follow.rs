@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use super::cursor::{Cursor, Gap};
 use super::error::LogError;
-use super::integrity::Leaf;
+use super::integrity::{Integrity, Leaf};
 use super::shared::Log;
 use super::state::State;
 use crate::record::{Kind, Record};
@@ -135,7 +135,7 @@ impl<W> State<W> {
         let text = |branch, choice| self.store.text(branch, choice, record.seq).1;
         marks.text = Some(&text);
         let at_end = record.kind == Kind::End;
-        let checks = self.integrity().filter(|_| at_end).map(|it| it.checks());
+        let checks = self.integrity().filter(|_| at_end).map(Integrity::checks);
         marks.checks = checks.as_ref();
         encoder.encode(record, &marks, out);
     }

@@ -20,16 +20,24 @@ pub(super) struct OpenAiFrames {
     dialect: Dialect,
     include_usage: bool,
     integrity: bool,
-    /// From the data of the frame into the array of choices.
-    heads: PerBranch<Vec<u8>>,
+    heads: PerBranch<Head>,
     /// From the text of a token to the end of the chunk's own members.
     token_tail: Vec<u8>,
     /// From the finish reason to the end of the chunk's own members.
     finish_tail: Vec<u8>,
     /// From the empty array of choices to the end of the chunk's own members.
-    bare_tail: Vec<u8>,
+    bare_tail: &'static str,
     roles: PerBranch<Roles>,
     omits_roles: bool,
+}
+
+/// How the data of a chunk begins.
+#[derive(Clone, Debug)]
+struct Head {
+    /// Up to the index of its one choice.
+    choice: Vec<u8>,
+    /// Through the empty array of choices.
+    bare: Vec<u8>,
 }
 
 impl OpenAiFrames {
@@ -51,7 +59,7 @@ impl OpenAiFrames {
             heads: options.per_branch(|name| head(options, name)),
             token_tail: format!("{token_close}{token_members}{usage}").into_bytes(),
             finish_tail: format!("}}]{usage}").into_bytes(),
-            bare_tail: format!("]{usage}").into_bytes(),
+            bare_tail: usage,
             roles: options.per_branch(|_| Roles::default()),
             omits_roles: options.dialect == Dialect::Completion,
         }
@@ -123,8 +131,8 @@ impl OpenAiFrames {
             return;
         }
         wire.open(record, marks, out);
-        self.push_head(wire, record, out);
-        out.extend_from_slice(b"],\"usage\":");
+        self.push_bare_head(wire, record, out);
+        out.extend_from_slice(b",\"usage\":");
         push_one_line(record.text, out);
         wire.close_object(record, marks, out);
     }
@@ -166,8 +174,8 @@ impl OpenAiFrames {
         member: &[u8],
         out: &mut Vec<u8>,
     ) {
-        self.push_head(wire, record, out);
-        out.extend_from_slice(&self.bare_tail);
+        self.push_bare_head(wire, record, out);
+        out.extend_from_slice(self.bare_tail.as_bytes());
         wire.close_object_with(record, marks, member, out);
     }
 
@@ -179,14 +187,14 @@ impl OpenAiFrames {
         out: &mut Vec<u8>,
     ) {
         wire.open(record, marks, out);
-        self.push_head(wire, record, out);
-        out.extend_from_slice(b"{\"index\":");
+        wire.push_fields(record, out);
+        out.extend_from_slice(&self.heads.of(record.branch).choice);
         push_decimal(u64::from(record.choice), out);
     }
 
-    fn push_head(&self, wire: &Wire, record: &Record<'_>, out: &mut Vec<u8>) {
+    fn push_bare_head(&self, wire: &Wire, record: &Record<'_>, out: &mut Vec<u8>) {
         wire.push_fields(record, out);
-        out.extend_from_slice(self.heads.of(record.branch));
+        out.extend_from_slice(&self.heads.of(record.branch).bare);
     }
 
     fn is_first(&mut self, record: &Record<'_>) -> bool {
@@ -210,7 +218,7 @@ const fn data_prefix(framing: Framing) -> &'static [u8] {
     }
 }
 
-fn head(options: &EncoderOptions, name: &BranchName) -> Vec<u8> {
+fn head(options: &EncoderOptions, name: &BranchName) -> Head {
     let mut head = data_prefix(options.framing).to_vec();
     head.extend_from_slice(b"{\"id\":");
     push_string(&name.chunk_id, &mut head);
@@ -224,5 +232,8 @@ fn head(options: &EncoderOptions, name: &BranchName) -> Vec<u8> {
     head.extend_from_slice(b",\"model\":");
     push_string(&name.model, &mut head);
     head.extend_from_slice(b",\"choices\":[");
-    head
+    Head {
+        choice: [head.as_slice(), b"{\"index\":"].concat(),
+        bare: [head.as_slice(), b"]"].concat(),
+    }
 }

@@ -35,9 +35,16 @@ impl Numbers {
         let follows = self.seq.and_then(|seq| seq.checked_add(1)) == Some(record.seq);
         self.seq = Some(record.seq);
         let aligned = record.seq.saturating_add(PRELUDE_EVENTS - 1);
-        if !follows && !matches!(record.kind, Kind::Token | Kind::Finish) {
-            self.next
-                .get_or_insert(aligned.saturating_add(FINISH_EVENTS - 1));
+        match record.kind {
+            Kind::Token | Kind::Finish => {}
+            _ if !follows => {
+                self.next
+                    .get_or_insert(aligned.saturating_add(FINISH_EVENTS - 1));
+            }
+            Kind::Error | Kind::End => {}
+            Kind::Usage | Kind::Handover | Kind::BranchEnd => {
+                self.next.get_or_insert(aligned);
+            }
         }
         self.next.unwrap_or(aligned)
     }
@@ -67,6 +74,7 @@ mod tests {
         Kind::End,
     ];
     const BROKEN: [Kind; 3] = [Kind::Token, Kind::Error, Kind::End];
+    const LEFT: [Kind; 3] = [Kind::Token, Kind::Handover, Kind::End];
 
     /// The numbers of the events that a reader of the records after `after` sees.
     fn numbers(kinds: &[Kind], after: u64) -> Vec<u64> {
@@ -86,7 +94,7 @@ mod tests {
                 text: "",
             });
             match kind {
-                Kind::Usage => {}
+                Kind::Usage | Kind::Handover => {}
                 Kind::Finish => {
                     seen.extend([number, number + 1, number + 2]);
                     numbers.finish(number);
@@ -104,6 +112,7 @@ mod tests {
     fn a_whole_stream_has_no_holes() {
         assert_eq!(numbers(&WHOLE, 0), [4, 5, 6, 7, 8, 9]);
         assert_eq!(numbers(&BROKEN, 0), [4, 5, 6]);
+        assert_eq!(numbers(&LEFT, 0), [4, 5]);
     }
 
     #[test]
