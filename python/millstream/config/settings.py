@@ -41,8 +41,6 @@ class Settings(Section):
     """How streams are kept and watched."""
     store: StoreSettings = StoreSettings()
     """Where streams outlive their connections."""
-    durable: DurableSettings = DurableSettings()
-    """Bounds of the durable streams."""
     tenants: Annotated[dict[TenantName, TenantSettings], Field(default_factory=dict)]
     """Tenants by name."""
     durable: DurableSettings = DurableSettings()
