@@ -266,6 +266,21 @@ async def test_what_waits_for_a_stream_that_nobody_has_any_more_is_told_so(
     assert await there.find("a") is None
 
 
+async def test_ended_streams_wait_for_a_server_that_refuses_within_their_memory_too(
+    workers: Workers, own_valkey: ValkeyServer
+) -> None:
+    here = await workers.open(max_retained_bytes=1 << 20)
+    own_valkey.client.config_set("maxmemory", 1)
+    for number in range(20):
+        stream = recording(f"s{number}", "x" * 200_000)
+        here.publish(stream, Producer())
+        await until_true(lambda: here._writer.stuck, seconds=30)
+        here.keep(finish(stream))
+    assert len(here._writer) <= 5
+    own_valkey.client.config_set("maxmemory", 0)
+    await stored(own_valkey, stream)
+
+
 async def test_a_server_that_refuses_to_write_is_told_and_written_to_when_it_takes_it(
     workers: Workers, own_valkey: ValkeyServer, caplog: pytest.LogCaptureFixture
 ) -> None:

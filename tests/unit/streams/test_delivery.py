@@ -356,7 +356,8 @@ async def test_every_delivery_has_its_own_patience(wakeups: Wakeups) -> None:
     # ai-dynamo/dynamo#408: comments broke a client, so they can be off for one tenant alone.
     now = [20 * SECOND]
     bench, sweep = Bench(), Deliveries(wakeups.notifier)
-    sends, tasks = [], []
+    sends: list[Sending] = []
+    tasks: list[asyncio.Task[None]] = []
     for interval in (None, 5 * SECOND, 30 * SECOND):
         stream, send = bench.started(request=len(sends) + 1), Sending()
         stream.attach()

@@ -17,12 +17,13 @@ from starlette.types import Message
 from millstream._core import Log, Reader
 from millstream.admission import Limits, MemoryLimiter, TokenWindow
 from millstream.config import StreamPolicy
+from millstream.streams.branch import Deadlines
 from millstream.streams.deliveries import Deliveries
 from millstream.streams.directory import Directory
 from millstream.streams.drain import Drain
 from millstream.streams.encoding import encoder_for
 from millstream.streams.hub import Wakeups
-from millstream.streams.orchestrator import BranchRequest, Deadlines, Generation, Orchestrator
+from millstream.streams.orchestrator import BranchRequest, Generation, Orchestrator
 from millstream.streams.registry import StreamRegistry
 from millstream.streams.response import StreamResponse
 from millstream.streams.stream import Stream
