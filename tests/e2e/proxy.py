@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 class CuttingProxy:
     """Forwards TCP to ``target``.
 
-    Of each of the first ``cuts`` answers to a request that begins like one ``of`` these it passes ``most``
-    bytes on and then cuts the connection; with ``holds`` it first waits for `release`. With
-    ``between_events`` it passes on the events that are whole within these bytes.
+    Of each of the first ``cuts`` answers to requests that begin with one of these ``of`` it passes
+    ``most`` bytes on and then cuts the connection; with ``holds`` it first waits for `release`.
+    With ``between_events`` it passes on the events that are whole within these bytes.
     """
 
     target: int
