@@ -10,8 +10,10 @@ import pytest
 from millstream._core import Encoder, SseParser
 from millstream.types import Kind
 
+Record = tuple[int, int, int, int, int, str] | tuple[int, int, int, int, int, str, int]
+
 BRANCHES = [("small", "c-0"), ("large", "c-1")]
-STREAM = [
+STREAM: list[Record] = [
     (1, 0, Kind.TOKEN, 0, 1, "a", 0),
     (2, 0, Kind.TOKEN, 0, 1, "b", 1),
     (3, 0, Kind.FINISH, 0, 0, "stop", 1),
