@@ -112,7 +112,7 @@ def test_a_browser_comes_back_by_itself_after_its_page_has_cut_the_connection(
     assert result["text"] == text
     assert without_a_hole(result["ids"])
     assert result["opened"] == 2
-    first, second = (head for head in proxy.heads if head.startswith(b"GET"))
+    first, second = proxy.heads
     assert b"last-event-id" not in first.lower()
     assert re.search(rb"\r\nlast-event-id: 1-\d+(\r\n|$)", second.lower())
 
@@ -142,13 +142,14 @@ def test_eventsource_parser_goes_on_behind_its_last_event(server: Server, text: 
 
 
 def test_fetch_event_source_comes_back_by_itself(proxy: CuttingProxy, text: str) -> None:
-    proxy.cuts = 3
+    # It takes an id for read before the event is whole, so a cut inside an event would lose it.
+    proxy.most, proxy.cuts, proxy.between_events = 900, 3, True
 
     result = in_node("fetch_event_source.mjs", proxy.url)
 
     assert result["text"] == text
     assert without_a_hole(result["ids"])
-    assert result["connections"] >= 3
+    assert result["connections"] == 4
 
 
 def test_openai_node_reads_on_as_chunks(server: Server, text: str) -> None:
@@ -235,7 +236,7 @@ POLICY = ReconnectPolicy(base_seconds=0.01, longest_wait_seconds=0.05)
 def test_our_client_has_all_of_it_verified_though_every_connection_is_cut(
     proxy: CuttingProxy, text: str, most: int
 ) -> None:
-    proxy.cuts, proxy.most = 1000, most
+    proxy.of, proxy.cuts, proxy.most = b"", 1000, most
 
     with Client(proxy.url, policy=POLICY) as client:
         stream = client.stream(**REQUEST)
@@ -247,7 +248,7 @@ def test_our_client_has_all_of_it_verified_though_every_connection_is_cut(
     assert stream.usage.completion_tokens == REQUEST["max_tokens"]
     assert stream.checks is not None
     assert stream.checks.bytes == len(text.encode())
-    assert stream.connections > 3
+    assert stream.connections >= 3
     assert stream.restarts == 0
 
 

@@ -69,7 +69,8 @@ async def read_stream(request: Request, stream_id: str) -> Response:
     reader = _reader(stream, asked, answer, retry_ms)
     if request.method == "HEAD":
         return _head(headers, asked.framing)
-    return _delivered(stream, reader, asked, headers, parts)
+    preface = answer.preface if isinstance(answer, Ready) and reader is answer.reader else b""
+    return _delivered(stream, reader, asked, headers, parts, preface=preface)
 
 
 def _reader(
@@ -127,6 +128,8 @@ def _delivered(
     asked: _Asked,
     headers: dict[str, str],
     parts: Services,
+    *,
+    preface: bytes,
 ) -> Response:
     return StreamResponse(
         stream,
@@ -136,6 +139,7 @@ def _delivered(
         headers=headers,
         policy=policy_of(parts, stream),
         typed_end=dialect_of(stream.descriptor, asked.dialect) in TYPED_END,
+        preface=preface,
         clock=parts.clock,
     )
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 from millstream.streams.lifecycle import State
+from millstream.streams.stream import Stream
 from millstream.streams.timers import StreamTimers
 from millstream.types import Outcome
 from tests.unit.streams.parts import SECOND, Bench
 
 GRACE = 3 * SECOND
+
+
+def state_of(stream: Stream) -> State:
+    return stream.lifecycle.state
 
 
 def test_the_last_reader_leaves_a_resumable_stream_to_go_on_for_its_grace() -> None:
@@ -20,10 +25,10 @@ def test_the_last_reader_leaves_a_resumable_stream_to_go_on_for_its_grace() -> N
     stream.attach()
     stream.attach()
     stream.detach()
-    assert stream.lifecycle.state is State.HANDSHAKING
+    assert state_of(stream) is State.HANDSHAKING
     bench.now_ns = SECOND
     stream.detach()
-    assert stream.lifecycle.state is State.DETACHED
+    assert state_of(stream) is State.DETACHED
     timers.sweep(SECOND + GRACE)
     assert (stream.outcome, bench.engine.aborted) == (None, [])
     timers.sweep(SECOND + GRACE + 1)
@@ -43,7 +48,7 @@ def test_whoever_comes_back_in_time_finds_it_as_if_nobody_had_left(
     for _ in range(tokens):
         bench.engine.token(1, "a")
     stream.attach()
-    assert stream.lifecycle.state is state
+    assert state_of(stream) is state
     StreamTimers(bench.registry).sweep(100 * GRACE)
     assert stream.outcome is None
 
@@ -99,7 +104,7 @@ def test_nobody_has_to_read_a_stream_in_the_background() -> None:
     stream.attach()
     stream.detach()
     StreamTimers(bench.registry).sweep(10**6 * GRACE)
-    assert (stream.outcome, stream.lifecycle.state) == (None, State.DETACHED)
+    assert (stream.outcome, state_of(stream)) == (None, State.DETACHED)
     bench.engine.finish(1)
     assert stream.outcome is Outcome.COMPLETED
     assert bench.store.kept == {stream.id: stream.recording}
@@ -113,7 +118,7 @@ def test_a_detached_stream_that_ends_is_kept_and_released_at_once() -> None:
     stream.detach()
     bench.engine.token(1, "a")
     bench.engine.finish(1)
-    assert stream.lifecycle.state is State.CLOSED
+    assert state_of(stream) is State.CLOSED
     assert (stream.detached_ns, len(bench.registry)) == (None, 0)
     assert bench.store.kept[stream.id].log.text() == "a"
     assert bench.store.kept[stream.id].outcome is Outcome.COMPLETED
@@ -132,7 +137,7 @@ def test_a_reader_of_a_stream_that_is_over_can_come_and_go() -> None:
     bench.engine.finish(1)
     stream.attach()
     stream.detach()
-    assert stream.lifecycle.state is State.CLOSED
+    assert state_of(stream) is State.CLOSED
     assert bench.closed == [stream]
 
 
@@ -164,7 +169,7 @@ def test_a_stream_that_nobody_reads_becomes_active_too() -> None:
     stream = bench.started(grace_ns=None)
     timers = StreamTimers(bench.registry)
     timers.sweep(0)
-    assert stream.lifecycle.state is State.HANDSHAKING
+    assert state_of(stream) is State.HANDSHAKING
     bench.engine.token(1, "a")
     timers.sweep(1)
-    assert stream.lifecycle.state is State.ACTIVE
+    assert state_of(stream) is State.ACTIVE

@@ -212,7 +212,7 @@ def test_a_stream_that_did_not_start_is_not_made_known() -> None:
     rig.bench.engine.ready = False
     with pytest.raises(EngineUnavailable):
         rig.open(resumable=True)
-    assert rig.store.published == rig.store.kept == {}
+    assert (rig.store.published, rig.store.kept) == ({}, {})
 
 
 def test_the_store_can_cancel_what_it_was_given() -> None:
