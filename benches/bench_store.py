@@ -126,7 +126,7 @@ async def written(server: ValkeyServer, rounds: int) -> tuple[float, list[float]
     streams = [recording(f"s{number}") for number in range(STREAMS)]
     for stream in streams:
         store.publish(stream, Producer())
-    await store._writer.flush(hurry=True)
+    await store._writer.drain()
     held, cpu = [], 0
     for number in range(rounds):
         for stream in streams:
@@ -138,7 +138,7 @@ async def written(server: ValkeyServer, rounds: int) -> tuple[float, list[float]
         cpu += time.process_time_ns() - began
     for stream in streams:
         finish(stream)
-    store._tasks = [asyncio.create_task(asyncio.sleep(0))]
+    await store._writer.drain()
     await store.close()
     return cpu / 1000 / (rounds * STREAMS * 8), held
 
@@ -204,7 +204,7 @@ def server() -> Iterator[ValkeyServer]:
 def test_write(benchmark: Any, server: ValkeyServer) -> None:
     cpu, held = benchmark.pedantic(lambda: asyncio.run(written(server, 3)), rounds=3, iterations=1)
     assert cpu > 0
-    assert len(held) == 3 * 1
+    assert len(held) >= 3
     assert asyncio.run(_found(server)) == 8 * 3
 
 

@@ -8,22 +8,22 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-READ = b"GET /v1/streams/"
-MAKE = b"POST /v1/streams "
-
 
 @dataclass
 class CuttingProxy:
     """Forwards TCP to ``target``.
 
-    Of each of the first ``cuts`` requests for a stream it passes ``most`` bytes of the answer on
-    and then cuts the connection; with ``holds`` it first waits for `release`.
+    Of each of the first ``cuts`` answers to requests that begin with one of these ``of`` it passes
+    ``most`` bytes on and then cuts the connection; with ``holds`` it first waits for `release`.
+    With ``between_events`` it passes on the events that are whole within these bytes.
     """
 
     target: int
     most: int = 2000
     cuts: int = 1
+    of: tuple[bytes, ...] = (b"GET /v1/streams/",)
     holds: bool = False
+    between_events: bool = False
     cut: int = 0
     heads: list[bytes] = field(default_factory=list)
     _released: threading.Event = field(default_factory=threading.Event)
@@ -70,6 +70,11 @@ class CuttingProxy:
             self.cut += 1
             return True
 
+    def shortened(self, data: bytes, most: int) -> bytes:
+        """What is passed on of the last bytes."""
+        end = data.rfind(b"\n\n", 0, most) + 2 if self.between_events else most
+        return data[:end]
+
     def wait(self) -> None:
         if self.holds:
             self._released.wait(60)
@@ -85,7 +90,7 @@ class _Connection:
     def pass_requests(self) -> None:
         with contextlib.suppress(OSError):
             while data := self._client.recv(65536):
-                if data.startswith((READ, MAKE)):
+                if data.startswith(self._proxy.of):
                     self._proxy.heads.append(data.partition(b"\r\n\r\n")[0])
                     self._left = self._proxy.most if self._proxy.take_cut() else None
                 self._server.sendall(data)
@@ -95,7 +100,7 @@ class _Connection:
         with contextlib.suppress(OSError):
             while data := self._server.recv(65536):
                 if self._left is not None and len(data) >= self._left:
-                    self._client.sendall(data[: self._left])
+                    self._client.sendall(self._proxy.shortened(data, self._left))
                     self._proxy.wait()
                     break
                 self._left = None if self._left is None else self._left - len(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +11,15 @@ import pytest
 
 from tests.e2e.frames import frames, native_text
 from tests.e2e.http1 import Connection
-from tests.e2e.servers import MODEL, Server, free_port, granian_command, serving
+from tests.e2e.servers import (
+    MODEL,
+    Server,
+    free_port,
+    granian_command,
+    millstream_command,
+    serving,
+)
+from tests.integration.valkey_server import ValkeyServer
 from tests.waiting import until
 
 STREAMS = "/v1/streams"
@@ -118,3 +127,48 @@ def test_two_workers_with_a_memory_each_refuse_what_the_other_could_not_find(
         assert keyed.status_code == 400
         plain = httpx.post(f"{server.url}{COMPLETIONS}", json=ASKED, timeout=60)
         assert plain.status_code == 200
+
+
+@pytest.fixture
+def shared(config: Path, tmp_path: Path) -> Iterator[Server]:
+    """Two workers that share a real Valkey."""
+    valkey = ValkeyServer()
+    path = tmp_path / "millstream.toml"
+    # What one worker counts is not what this is about.
+    lines = [line for line in config.read_text().splitlines() if not line.startswith("limits")]
+    store = f'[store]\nkind = "valkey"\nurl = "{valkey.url}"\n'
+    path.write_text("\n".join([*lines, store]))
+    port = free_port()
+    command = millstream_command(port, path, "--workers", "2")
+    try:
+        with serving(command, port=port, folder=tmp_path) as server:
+            until(lambda: len(server.workers()) == 2)
+            yield server
+    finally:
+        valkey.close()
+
+
+def test_workers_that_share_a_store_make_one_generation_between_them(shared: Server) -> None:
+    headers = {"Idempotency-Key": "between-workers"}
+    # Each of many connections goes to whichever worker takes it.
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(
+            pool.map(
+                lambda _: httpx.post(
+                    f"{shared.url}{STREAMS}", json=ASKED, headers=headers, timeout=60
+                ),
+                range(12),
+            )
+        )
+    assert [answer.status_code for answer in answers] == [200] * 12
+    assert len({answer.headers["x-stream-id"] for answer in answers}) == 1
+    assert len({native_text(frames(answer.content)) for answer in answers}) == 1
+    assert sum("idempotent-replayed" not in answer.headers for answer in answers) == 1
+    until(lambda: shared.metric("millstream_active_streams") == 0)
+    assert generated(shared) == 12
+    other = httpx.post(f"{shared.url}{STREAMS}", json={**ASKED, "seed": 1}, headers=headers)
+    assert other.status_code == 422
+    url = f"{shared.url}{STREAMS}/{answers[0].headers['x-stream-id']}"
+    for _ in range(8):
+        rest = httpx.get(url, headers={"Last-Event-ID": "1-4"}, timeout=60)
+        assert [frame.seq for frame in frames(rest.content)][:1] == [5]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +14,7 @@ import pytest
 from tests.e2e.frames import Frame, frames, native_text, openai_text
 from tests.e2e.http1 import Connection
 from tests.e2e.servers import MODEL, Server
+from tests.e2e.test_faults import engine_pids
 from tests.waiting import until
 
 CHAT = "/v1/chat/completions"
@@ -280,7 +283,6 @@ def client(idle: Server) -> Iterator[openai.OpenAI]:
 def test_openai_python_reads_a_resumable_stream_as_any_other(
     idle: Server, client: openai.OpenAI, truth: str
 ) -> None:
-    # openai-python#2722: after an id, a blank line behind a comment made it parse empty data.
     stream = client.chat.completions.create(
         model=MODEL,
         messages=[{"role": "user", "content": str(MESSAGES[0]["content"])}],
@@ -301,25 +303,32 @@ def test_openai_python_reads_a_resumable_stream_as_any_other(
 def test_comments_between_the_ids_do_not_disturb_openai_python(
     idle: Server, client: openai.OpenAI
 ) -> None:
+    # openai-python#2722: after an id, a blank line behind a comment made it parse empty data.
     stream = client.chat.completions.create(
         model=MODEL,
         messages=[{"role": "user", "content": "Count to a hundred."}],
-        max_tokens=6,
+        max_tokens=40,
         stream=True,
         extra_body={"ignore_eos": True},
         extra_headers={"X-Stream-Resumable": "1"},
     )
     url = f"{STREAMS}/{stream.response.headers['x-stream-id']}"
     first = next(stream)
-    with Connection(idle.port) as witness, Connection(idle.port) as busy:
-        witness.get(url)
-        # Eight long prompts hold the steps up for longer than the interval of comments.
-        words = [{"role": "user", "content": "word " * 1500}]
-        busy.post(CHAT, asked(messages=words, n=1, max_tokens=1))
+    (engine,) = engine_pids(idle.log.parent)
+    with Connection(idle.port) as witness:
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            witness.get(url)
+            # Both connections are quiet for as long.
+            witness.read_until(b"\n:\n:\n")
+        finally:
+            os.kill(engine, signal.SIGCONT)
         chunks = [first, *stream]
         witness.read_all()
+    assert b"id: 1-1\n" in witness.body.partition(b"\n:\n:\n")[0]
     assert chunks[-1].choices[0].finish_reason == "length"
-    assert frames(witness.body)[-1].fields["data"] == "[DONE]"
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    assert text == openai_text(frames(witness.body))
 
 
 def test_openai_python_is_cut_off_and_comes_back_with_httpx(

@@ -6,12 +6,13 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from millstream.errors import StoreUnavailable
 from millstream.store import Claim, IdempotencyKey
-from millstream.store.valkey import connection, store
+from millstream.store.valkey import connection, store, writer
 from tests.integration.valkey_server import ValkeyServer
 from tests.integration.valkey_stores import (
     Observed,
@@ -113,22 +114,60 @@ async def test_a_server_that_comes_back_with_its_data_gets_what_it_lacks_and_not
 ) -> None:
     here = await durable_workers.open(lease_seconds=PATIENT)
     there = await durable_workers.open(lease_seconds=PATIENT)
-    stream = recording("a")
-    here.publish(stream, Producer())
-    write(stream, "0 ")
-    await stored(durable_valkey, stream)
-    mirror = await found(there, "a")
-    for number in range(1, 4):
-        write(stream, *(f"{number} " for _ in range(50)))
-        durable_valkey.kill()  # perhaps between an entry and its reply
-        write(stream, *(f"{number} " for _ in range(50)))
+    streams = [recording(f"s{number}", "0 ") for number in range(20)]
+    for stream in streams:
+        here.publish(stream, Producer())
+    for stream in streams:
+        await stored(durable_valkey, stream)
+    mirrors = [await found(there, stream.id) for stream in streams]
+    for number in range(1, 5):
+        for _ in range(number * 10):  # the server dies wherever the writer is then
+            for stream in streams:
+                write(stream, f"{number} ")
+            await asyncio.sleep(0.002)
+        durable_valkey.kill()
+        for stream in streams:
+            write(stream, *(f"{number} " for _ in range(50)))
         durable_valkey.start()
+    for stream, mirror in zip(streams, mirrors, strict=True):
+        here.keep(finish(stream))
+        await ended(mirror)
+        assert frames(mirror) == frames(stream)
+        names = [name for name, _ in durable_valkey.client.xrange(f"ms:{{{stream.id}}}:log")]
+        assert len(names) == len(set(names))
+        assert all(name.startswith(b"1-") for name in names)
+
+
+async def test_replies_that_never_come_cost_no_record_and_double_none(
+    workers: Workers, own_valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = await workers.open(), await workers.open()
+    send, sent = here._writer._connection.send, 0
+
+    async def losing(*arguments: Any, **more: Any) -> list[Any]:
+        nonlocal sent
+        replies = await send(*arguments, **more)
+        sent += 1
+        if sent % 2:
+            raise StoreUnavailable
+        return replies
+
+    monkeypatch.setattr(here._writer._connection, "send", losing)
+    monkeypatch.setattr(writer, "REFUSED_SECONDS", 0.0)
+    stream = recording("a", integrity=True)
+    here.publish(stream, Producer())
+    mirror = None
+    for number in range(60):
+        write(stream, *(f"{number} " for _ in range(number % 5)))
+        await asyncio.sleep(0.01)
+        mirror = mirror or await there.find("a")
+    monkeypatch.undo()
     here.keep(finish(stream))
+    assert mirror is not None
     await ended(mirror)
+    assert sent > 4
     assert frames(mirror) == frames(stream)
-    names = [name for name, _ in durable_valkey.client.xrange("ms:{a}:log")]
-    assert len(names) == len(set(names))
-    assert names[0].startswith(b"1-")
+    assert mirror.log.checks() == stream.log.checks()
 
 
 async def test_what_was_flushed_away_behind_its_back_is_written_again(
@@ -225,6 +264,21 @@ async def test_what_waits_for_a_stream_that_nobody_has_any_more_is_told_so(
     assert mirror.outcome == "engine_lost"
     assert '"code":"store_lost"' in str(mirror.log.error)
     assert await there.find("a") is None
+
+
+async def test_ended_streams_wait_for_a_server_that_refuses_within_their_memory_too(
+    workers: Workers, own_valkey: ValkeyServer
+) -> None:
+    here = await workers.open(max_retained_bytes=1 << 20)
+    own_valkey.client.config_set("maxmemory", 1)
+    for number in range(20):
+        stream = recording(f"s{number}", "x" * 200_000)
+        here.publish(stream, Producer())
+        await until_true(lambda: here._writer.stuck, seconds=30)
+        here.keep(finish(stream))
+    assert len(here._writer) <= 5
+    own_valkey.client.config_set("maxmemory", 0)
+    await stored(own_valkey, stream)
 
 
 async def test_a_server_that_refuses_to_write_is_told_and_written_to_when_it_takes_it(

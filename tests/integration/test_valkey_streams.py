@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from millstream.errors import StoreUnavailable
 from millstream.store.valkey import mirrors
 from millstream.types import Kind
 from tests.integration.valkey_server import ValkeyServer
@@ -118,8 +119,17 @@ async def test_a_stream_is_gone_when_its_retention_is(
     await until_true(lambda: not valkey.client.exists("ms:{a}", "ms:{a}:log"), seconds=30)
     assert await there.find("a") is None
     assert await here.find("a") is None
-    assert await there.find("never") is None
-    assert await there.find("x" * 10_000) is None
+    for name in ("never", "", "ä", "\udc80", "x" * 10_000):
+        assert await there.find(name) is None
+        assert not await there.cancel(name, None)
+
+
+async def test_a_stream_of_a_version_that_is_not_understood_is_not_shown(
+    workers: Workers, valkey: ValkeyServer
+) -> None:
+    valkey.client.hset("ms:{a}", mapping={"descriptor": '{"id":"a"}', "owner": "o"})
+    with pytest.raises(StoreUnavailable):
+        await (await workers.open()).find("a")
 
 
 async def test_a_live_stream_would_not_outlive_its_worker_for_ever(

@@ -59,9 +59,7 @@ CUTS = st.lists(
 
 def append(log: Any, record: Record) -> None:
     _, time_ns, kind, choice, token_count, text, branch = record
-    log.append(
-        kind, text, choice=choice, token_count=token_count, branch=branch, time_ns=time_ns
-    )
+    log.append(kind, text, choice=choice, token_count=token_count, branch=branch, time_ns=time_ns)
 
 
 def produce(

@@ -100,7 +100,8 @@ OPTIONS = st.fixed_dictionaries(
 def encoded(draw: st.DrawFn) -> tuple[dict[str, Any], list[twin.Record]]:
     """Options, and a stream whose branches they name."""
     options = draw(OPTIONS)
-    return options, draw(streams(len(options["branches"] or [()])))
+    branches: Any = options["branches"] or [()]
+    return options, draw(streams(len(branches)))
 
 
 @settings(max_examples=500, deadline=None)

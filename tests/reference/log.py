@@ -165,7 +165,9 @@ class Log:
             self._cut_folded(everything=True)
 
     def _may_drop(self) -> bool:
-        return len(self.records) > 1 or (len(self.records) == 1 and self.records[0].kind != Kind.END)
+        return len(self.records) > 1 or (
+            len(self.records) == 1 and self.records[0].kind != Kind.END
+        )
 
     def _drop_oldest(self) -> None:
         record = self.records.popleft()

@@ -35,11 +35,11 @@ def openai_opt_ins(request: Request, body: GenerationRequest, policy: StreamPoli
     if not body.stream:
         return OptIns()
     options = body.stream_options or StreamOptions()
-    integrity = _wanted(request, "integrity", options.integrity)
-    resumable = _wanted(request, "resumable", options.resumable)
+    integrity = wanted(request, "integrity", options.integrity)
+    resumable = wanted(request, "resumable", options.resumable)
     return OptIns(
         include_usage=bool(options.include_usage),
-        metadata=bool(_wanted(request, "metadata", options.include_metadata)),
+        metadata=bool(wanted(request, "metadata", options.include_metadata)),
         fields=_or(options.fields, policy.fields),
         resumable=_resumable(
             resumable, integrity, default=policy.resumable_default, where="stream_options."
@@ -50,18 +50,18 @@ def openai_opt_ins(request: Request, body: GenerationRequest, policy: StreamPoli
 
 def native_opt_ins(request: Request, body: CreateStreamRequest, policy: StreamPolicy) -> OptIns:
     """Those of a native request, which is resumable unless it says otherwise; raises likewise."""
-    integrity = _wanted(request, "integrity", body.integrity)
-    resumable = _wanted(request, "resumable", body.resumable)
+    integrity = wanted(request, "integrity", body.integrity)
+    resumable = wanted(request, "resumable", body.resumable)
     return OptIns(
         include_usage=True,
-        metadata=bool(_wanted(request, "metadata", body.metadata)),
+        metadata=bool(wanted(request, "metadata", body.metadata)),
         fields=_or(body.fields, policy.fields),
         resumable=_resumable(resumable, integrity, default=True, where=""),
         integrity=bool(integrity),
     )
 
 
-def _wanted(request: Request, name: str, by_body: bool | None) -> bool | None:
+def wanted(request: Request, name: str, by_body: bool | None) -> bool | None:
     """The word of the body, else that of the header, else None."""
     header = f"X-Stream-{name.capitalize()}"
     text = request.headers.get(header)

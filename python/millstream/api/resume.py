@@ -43,7 +43,8 @@ class _Asked:
     snapshot: bool
 
 
-@router.api_route("/v1/streams/{stream_id}", methods=["GET", "HEAD"])
+@router.head("/v1/streams/{stream_id}", include_in_schema=False)
+@router.get("/v1/streams/{stream_id}")
 async def read_stream(request: Request, stream_id: str) -> Response:
     """Replay what is kept after the cursor, then go on live; any number may read one stream."""
     parts = services(request)
@@ -69,7 +70,8 @@ async def read_stream(request: Request, stream_id: str) -> Response:
     reader = _reader(stream, asked, answer, retry_ms)
     if request.method == "HEAD":
         return _head(headers, asked.framing)
-    return _delivered(stream, reader, asked, headers, parts)
+    preface = answer.preface if isinstance(answer, Ready) and reader is answer.reader else b""
+    return _delivered(stream, reader, asked, headers, parts, preface=preface)
 
 
 def _reader(
@@ -127,6 +129,8 @@ def _delivered(
     asked: _Asked,
     headers: dict[str, str],
     parts: Services,
+    *,
+    preface: bytes,
 ) -> Response:
     return StreamResponse(
         stream,
@@ -136,6 +140,7 @@ def _delivered(
         headers=headers,
         policy=policy_of(parts, stream),
         typed_end=dialect_of(stream.descriptor, asked.dialect) in TYPED_END,
+        preface=preface,
         clock=parts.clock,
     )
 

@@ -78,9 +78,7 @@ class AsyncClient:
 
     async def cancel(self, stream_id: str) -> None:
         """End a stream, whoever reads it; raises `RequestRefused`, or httpx's errors."""
-        answer = await self._http.request(**self._server.arguments(cancellation(stream_id)))
-        if not answer.is_success:
-            raise refusal(answer.status_code, answer.content, 0)
+        await _cancel(self._server, self._http, stream_id)
 
     async def close(self) -> None:
         """Close the connections, unless they are the caller's."""
@@ -115,11 +113,13 @@ class AsyncStream(Followed):
         return self._pieces
 
     async def cancel(self) -> None:
-        """End the generation; iterating then ends after what was still under way."""
+        """End the generation; iterating then ends after what was still under way.
+
+        Raises `RequestRefused`, or httpx's errors.
+        """
         self._follower.cancelling = True
         if self.id is not None:
-            request = cancellation(self.id)
-            await self._http.request(**self._server.arguments(request))
+            await _cancel(self._server, self._http, self.id)
 
     async def close(self) -> None:
         """Close the connection."""
@@ -148,9 +148,17 @@ class AsyncStream(Followed):
             if not self._follower.answered(answer.status_code, answer.headers):
                 self._follower.refused(answer.status_code, answer.headers, await answer.aread())
                 return
+            if self._follower.cancelling and self.id is not None:
+                await _cancel(self._server, self._http, self.id)
             async for data in answer.aiter_bytes():
                 for piece in self._follower.feed(data, time.monotonic()):
                     yield piece
                 if not self._follower.reading:
                     break
             self._follower.cut()
+
+
+async def _cancel(server: Server, http: httpx.AsyncClient, stream_id: str) -> None:
+    answer = await http.request(**server.arguments(cancellation(stream_id)))
+    if not answer.is_success:
+        raise refusal(answer.status_code, answer.content, 0)

@@ -102,8 +102,10 @@ class Follower:
         if self._ended:
             self._raise_failure()
             return None
+        if self.cancelling and self.stream_id is None:
+            return None  # nothing was made that we know of, and nothing is wanted
         self._backoff.start(now)
-        delay = self._backoff.delay(now) if self.connections else 0.0
+        delay = self._backoff.delay() if self.connections else 0.0
         self.connections += 1
         return Attempt(self._request(), delay, self._backoff.remaining(now + delay))
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from millstream.client.errors import ClientError, ConnectionLost, DeadlineExceeded
 
+_MOST_DOUBLINGS = 64  # beyond any cap, and within a float
+
 
 @dataclass(frozen=True, slots=True)
 class ReconnectPolicy:
@@ -71,23 +73,17 @@ class Backoff:
         self._last_failure = reason
         self._asked_seconds = asked_seconds
 
-    def delay(self, now: float) -> float:
-        """Seconds to wait before the next attempt.
-
-        Raises the last refusal, `ConnectionLost` or `DeadlineExceeded` when there is none.
-        """
-        left = self.remaining(now)
+    def delay(self) -> float:
+        """Seconds before the next attempt; raises the last refusal, or `ConnectionLost`."""
         if self._failures >= self.policy.max_attempts:
             self._give_up()
         longest = self.policy.longest_wait_seconds
         if self._asked_seconds > longest:
             self._give_up()
         least = max(min(self._retry_seconds, longest), self._asked_seconds)
-        window = min(self.policy.cap_seconds, self.policy.base_seconds * 2.0**self._failures)
-        delay = least + self._random() * window
-        if left is not None and delay >= left:
-            raise DeadlineExceeded(self.policy.deadline_seconds or 0.0)
-        return delay
+        doublings = min(self._failures, _MOST_DOUBLINGS)
+        window = min(self.policy.cap_seconds, self.policy.base_seconds * 2.0**doublings)
+        return least + self._random() * window
 
     def _give_up(self) -> None:
         last = self._last_failure

@@ -76,9 +76,7 @@ class Client:
 
     def cancel(self, stream_id: str) -> None:
         """End a stream, whoever reads it; raises `RequestRefused`, or httpx's errors."""
-        answer = self._http.request(**self._server.arguments(cancellation(stream_id)))
-        if not answer.is_success:
-            raise refusal(answer.status_code, answer.content, 0)
+        _cancel(self._server, self._http, stream_id)
 
     def close(self) -> None:
         """Close the connections, unless they are the caller's."""
@@ -113,11 +111,13 @@ class Stream(Followed):
         return self._pieces
 
     def cancel(self) -> None:
-        """End the generation; iterating then ends after what was still under way."""
+        """End the generation; iterating then ends after what was still under way.
+
+        Raises `RequestRefused`, or httpx's errors.
+        """
         self._follower.cancelling = True
         if self.id is not None:
-            request = cancellation(self.id)
-            self._http.request(**self._server.arguments(request))
+            _cancel(self._server, self._http, self.id)
 
     def close(self) -> None:
         """Close the connection."""
@@ -143,8 +143,16 @@ class Stream(Followed):
             if not self._follower.answered(answer.status_code, answer.headers):
                 self._follower.refused(answer.status_code, answer.headers, answer.read())
                 return
+            if self._follower.cancelling and self.id is not None:
+                _cancel(self._server, self._http, self.id)
             for data in answer.iter_bytes():
                 yield from self._follower.feed(data, time.monotonic())
                 if not self._follower.reading:
                     break
             self._follower.cut()
+
+
+def _cancel(server: Server, http: httpx.Client, stream_id: str) -> None:
+    answer = http.request(**server.arguments(cancellation(stream_id)))
+    if not answer.is_success:
+        raise refusal(answer.status_code, answer.content, 0)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from millstream._core import Encoder, Reader
+from millstream.types import Usage
 
 if TYPE_CHECKING:
     from millstream._core import Log, Notifier
@@ -132,6 +133,7 @@ def gap_frame(
         "oldest": last + 1,
         "latest": latest,
         "text": [_text(log, *entry) for entry in log.snapshot()],
+        "ended": _ended(descriptor, log),
     }
     if dialect in _OBJECTS:
         return _framed(None, _chunk(descriptor, dialect, gap), framing)
@@ -170,6 +172,21 @@ def _text(log: Log, branch: int, choice: int, omitted_bytes: int, text: str) -> 
         # Its record may be among those that are gone.
         "finish_reason": log.finish_reason(choice, branch),
     }
+
+
+def _ended(descriptor: Descriptor, log: Log) -> list[dict[str, object]]:
+    """The branches whose last records may be among those that are gone."""
+    count = len(descriptor.branches)
+    outcomes = {branch: log.outcome_of(branch) for branch in range(count)} if count > 1 else {}
+    return [
+        {"branch": branch, "outcome": outcome, "usage": _usage(log.usage_of(branch))}
+        for branch, outcome in outcomes.items()
+        if outcome is not None
+    ]
+
+
+def _usage(text: str | None) -> dict[str, int] | None:
+    return None if text is None else Usage.from_json(text).to_dict()
 
 
 def _chunk(descriptor: Descriptor, dialect: DialectName, gap: object) -> dict[str, object]:

@@ -103,7 +103,7 @@ def reader_for(
         metadata=metadata,
         starting_after=starting_after,
     )
-    preface = encoder.prelude()
+    preface = encoder.prelude() if place == 0 else b""
     return Ready(
         Reader(log, encoder, after=place),
         dialect_of(recording.descriptor, dialect),

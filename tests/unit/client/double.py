@@ -39,6 +39,7 @@ class Double:
     unanswered: int = 0
     """So many connections are closed without an answer."""
     status: int = 200
+    cancel_status: int = 200
     held: threading.Event | None = None
     url: str = ""
     requests: list[Asked] = field(default_factory=list)
@@ -83,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
         if double.held is not None:
             double.held.wait(30)
         if self.path.endswith("/cancel"):
-            self._send(200, b"{}", "application/json")
+            self._send(double.cancel_status, REFUSAL, "application/json")
         elif double.status != 200:
             self._send(double.status, REFUSAL, "application/json")
         elif len(double.requests) > double.unanswered:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -16,6 +17,7 @@ from millstream.client import (
     ConnectionLost,
     ReconnectPolicy,
     RequestRefused,
+    StreamNotFound,
 )
 from millstream.types import Outcome, Usage
 from tests.reference.native import USAGE, completed
@@ -200,6 +202,38 @@ async def test_a_stream_is_cancelled(
         await async_stream.cancel()
     paths = [one.path for one in double.requests if one.path.endswith("/cancel")]
     assert paths == ["/v1/streams/s%2F1/cancel"] * 2 + ["/v1/streams/stream%2F1/cancel"] * 2
+
+
+def test_a_stream_that_was_cancelled_before_it_was_made_is_not_made(
+    client: Client, double: Double
+) -> None:
+    stream = client.stream(model="m", prompt="p")
+    stream.cancel()
+    assert list(stream) == []
+    assert double.requests == []
+
+
+async def test_a_cancel_while_the_stream_is_being_made_is_made_up_for(
+    async_client: AsyncClient, double: Double
+) -> None:
+    stream = async_client.stream(model="m", prompt="p")
+    with double.silent():
+        reading = asyncio.ensure_future(anext(aiter(stream)))
+        while not double.requests:  # noqa: ASYNC110 - another thread's list
+            await asyncio.sleep(0.005)
+        await stream.cancel()
+    await reading
+    await stream.close()
+    assert [one.path for one in double.requests] == [
+        "/v1/streams",
+        "/v1/streams/stream%2F1/cancel",
+    ]
+
+
+def test_a_refused_cancel_is_raised(client: Client, double: Double) -> None:
+    double.cancel_status = 404
+    with pytest.raises(StreamNotFound, match="told to"):
+        client.cancel("s1")
 
 
 async def test_connections_of_the_callers_own_stay_open(double: Double) -> None:

@@ -88,6 +88,13 @@ def test_a_new_record_lets_the_attempts_count_anew() -> None:
     assert read_text(reading, STREAM, lambda _nth, body: body[: next(cuts)]) == STREAM.text
 
 
+def test_after_a_new_record_the_attempts_are_bounded_as_before() -> None:
+    reading = follower(policy=ReconnectPolicy(base_seconds=0.0, max_attempts=2))
+    cuts = iter([LONGEST, 0, 0])
+    with pytest.raises(ConnectionLost, match="2 attempts"):
+        read_text(reading, STREAM, lambda _nth, body: body[: next(cuts)])
+
+
 def test_waits_grow_to_the_cap_and_are_jittered() -> None:
     policy = ReconnectPolicy(base_seconds=0.5, cap_seconds=3.0, max_attempts=9)
     for chance in (0.0, 0.5, 1.0):
@@ -111,6 +118,37 @@ def test_the_servers_retry_comes_before_the_jitter() -> None:
     attempt = reading.next_attempt(0.0)
     assert attempt is not None
     assert attempt.delay_seconds == 2.5 + 0.5
+
+
+def test_waits_stay_finite_however_many_there_are() -> None:
+    reading = follower(policy=ReconnectPolicy(base_seconds=1.0, max_attempts=5000))
+    for _ in range(2000):
+        reading.next_attempt(0.0)
+        reading.cut(OSError())
+    attempt = reading.next_attempt(0.0)
+    assert attempt is not None
+    assert attempt.delay_seconds == 0.0
+
+
+def after_retry(milliseconds: int, policy: ReconnectPolicy) -> Follower:
+    reading = follower(policy=policy)
+    reading.next_attempt(0.0)
+    reading.answered(200, EVENTS)
+    list(reading.feed(f"retry: {milliseconds}\n".encode() + STREAM.frames()[0].data, 0.0))
+    reading.cut()
+    return reading
+
+
+def test_the_servers_retry_is_taken_with_reason() -> None:
+    attempt = after_retry(86_400_000, ReconnectPolicy(longest_wait_seconds=7.0)).next_attempt(0.0)
+    assert attempt is not None
+    assert attempt.delay_seconds == 7.0
+
+
+def test_a_wait_beyond_the_deadline_is_not_begun() -> None:
+    reading = after_retry(2000, ReconnectPolicy(deadline_seconds=10.0))
+    with pytest.raises(DeadlineExceeded):
+        reading.next_attempt(9.0)
 
 
 def test_a_deadline_bounds_the_whole_read() -> None:

@@ -10,7 +10,7 @@ from millstream.client import (
     StreamGap,
 )
 from tests.reference.native import completed, frame
-from tests.unit.client.reading import follower, read, read_text
+from tests.unit.client.reading import EVENTS, follower, read, read_text
 
 STREAM = completed([f"t{n} " for n in range(10)])
 BODY = b"".join(one.data for one in STREAM.frames())
@@ -71,6 +71,15 @@ def test_a_cut_after_a_gap_comes_back_behind_it() -> None:
     text = read_text(reading, STREAM, lambda nth, body: first if nth == 1 else body)
     assert text == STREAM.text
     assert reading.connections == 2
+
+
+def test_the_text_that_fills_a_gap_moves_the_reader_behind_it() -> None:
+    reading = follower(on_gap="accept")
+    reading.next_attempt(0.0)
+    reading.answered(200, EVENTS)
+    snapshot = {"branch": 0, "choice": 0, "omitted_bytes": 0, "text": STREAM.text}
+    list(reading.feed(STREAM.frames()[0].data + gap(2, 6, snapshot), 0.0))
+    assert reading.last_event_id == "1-10"
 
 
 def test_snapshots_are_asked_for_by_those_who_accept_gaps() -> None:

@@ -180,7 +180,7 @@ def test_the_same_damage_again_and_again_ends_the_read_with_what_was_good() -> N
         ["u"] * 17,
         [*(f"t{n} " for n in range(8)), *["u"] * 9],
         ["t0 "],
-        [f"t{n} " for n in range(9)],
+        [f"t{n} " for n in range(8)],
     ],
     ids=["from the start", "after the leaf", "shorter", "shorter, beginning the same"],
 )
@@ -203,3 +203,18 @@ def restarted(stream: NativeStream, reading: Follower) -> bytes:
     assert reading.last_event_id is not None
     at = EventId.parse(reading.last_event_id)
     return b"".join(frame.data for frame in stream.frames(stream.restart(at.seq, at.crc)))
+
+
+@pytest.mark.parametrize("first", [8, 9, 12])
+def test_a_server_that_begins_again_at_its_last_leaf_is_followed(first: int) -> None:
+    # So it does when the id was damaged on its way back. After 8 frames the leaf was cut off.
+    reading = follower()
+
+    def wire(nth: int, body: bytes) -> bytes:
+        if nth == 1:
+            return b"".join(FRAMES[:first])
+        again = b"".join(frame.data for frame in STREAM.frames(8))
+        return body[: body.index(b"t12 ")] if nth == 2 else again
+
+    assert read_text(reading, STREAM, wire) == STREAM.text
+    assert (reading.connections, reading.restarts) == (3, 0)

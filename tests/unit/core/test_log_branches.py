@@ -19,7 +19,12 @@ def test_tallies_are_kept_by_branch() -> None:
     assert [log.last_token_ns_of(branch) for branch in range(3)] == [130, None, 110]
     assert [log.inter_token_sum_ns_of(branch) for branch in range(3)] == [30, 0, 0]
     assert [sum(log.inter_token_counts(branch)) for branch in range(3)] == [2, 0, 0]
-    assert (log.branches, log.token_count, log.first_token_ns, log.last_token_ns) == (3, 8, 100, 130)
+    assert (log.branches, log.token_count, log.first_token_ns, log.last_token_ns) == (
+        3,
+        8,
+        100,
+        130,
+    )
 
 
 def test_texts_and_endings_are_kept_by_branch() -> None:

@@ -12,17 +12,18 @@ from starlette.responses import JSONResponse, Response
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
 from millstream.api.body import read_json
-from millstream.api.idempotency import Keyed, keyed
+from millstream.api.idempotency import keyed
 from millstream.api.opening import open_stream
 from millstream.api.ratelimit import refusal_response
 from millstream.api.responses.asking import branch_request
 from millstream.api.responses.ids import RESPONSE_PREFIX
+from millstream.api.responses.lasting import Lasting, lasting
 from millstream.api.responses.objects import response_object
 from millstream.api.responses.parameters import check_parameters
 from millstream.api.responses.schemas import ResponsesRequest
 from millstream.api.responses.template import response_template
 from millstream.api.retention import refuse_unless_found_again
-from millstream.api.services import Services, services
+from millstream.api.services import services
 from millstream.api.streamed import streamed_answer
 from millstream.api.tenant import tenant_of
 from millstream.api.whole import whole_answer
@@ -31,7 +32,6 @@ from millstream.streams.orchestrator import Generation, new_stream_id
 from millstream.types import Outcome
 
 if TYPE_CHECKING:
-    from millstream.config import StreamPolicy
     from millstream.streams.orchestrator import BranchRequest
 
 router = APIRouter()
@@ -55,10 +55,14 @@ async def create_response(request: Request) -> Response:
     framing = framing_for(request) if body.stream else None
     tenant = tenant_of(request)
     key = keyed(request, tenant, body)
-    refuse_unless_found_again(parts, resumable=bool(body.background), key=key, name="background")
-    branch = await branch_request(parts.model(body.model), body)
+    served = parts.model(body.model)
+    policy = parts.settings.stream_policy(tenant, served.name)
+    lasts = lasting(request, body, policy, keyed=key is not None)
+    promised = lasts.promised_by
+    refuse_unless_found_again(parts, resumable=promised is not None, key=key, name=promised or "")
+    branch = await branch_request(served, body)
     stream_id = new_stream_id()
-    generation = _generation(parts, body, branch, key, tenant=tenant, stream_id=stream_id)
+    generation = _generation(body, branch, lasts, tenant=tenant, stream_id=stream_id)
     opened = await open_stream(parts, generation, key, stream_id=stream_id)
     if isinstance(opened, Refusal):
         parts.metrics.refusal(opened.scope_kind, opened.dimension)
@@ -71,16 +75,8 @@ async def create_response(request: Request) -> Response:
 
 
 def _generation(
-    parts: Services,
-    body: ResponsesRequest,
-    branch: BranchRequest,
-    key: Keyed | None,
-    *,
-    tenant: str,
-    stream_id: str,
+    body: ResponsesRequest, branch: BranchRequest, lasts: Lasting, *, tenant: str, stream_id: str
 ) -> Generation:
-    background = bool(body.background)
-    policy = parts.settings.stream_policy(tenant, branch.model)
     return Generation(
         route=ROUTE,
         dialect="responses",
@@ -88,16 +84,12 @@ def _generation(
         branches=(branch,),
         # The last events of a stream repeat its text, so all of it is kept however it is read.
         streamed=False,
-        policy=policy if background or key is not None else _attended(policy),
+        policy=lasts.policy,
         tenant=tenant,
-        retained=body.store is not False or key is not None,
-        background=background,
+        resumable=lasts.resumable,
+        retained=lasts.stored,
+        background=bool(body.background),
         response=response_template(
             body, branch.params, stream_id=stream_id, created=time_ns() // 1_000_000_000
         ),
     )
-
-
-def _attended(policy: StreamPolicy) -> StreamPolicy:
-    """A policy for a response whose client stays: it is cancelled when that client leaves."""
-    return policy.model_copy(update={"detach_grace_seconds": 0.0})

@@ -57,6 +57,7 @@ class ResponseStreamOptions(_Body):
     """``stream_options`` of a request."""
 
     include_obfuscation: StrictBool | None = None
+    resumable: StrictBool | None = None
 
 
 class ResponsesRequest(_Body):

@@ -10,14 +10,15 @@ from valkey.asyncio.connection import AbstractConnection, ConnectionPool
 from valkey.exceptions import ResponseError, ValkeyError
 
 from millstream.errors import StoreUnavailable
+from millstream.store.valkey.wire import packed
 
 if TYPE_CHECKING:
     from millstream.store.observer import Operation
     from millstream.store.valkey.health import Health
+    from millstream.store.valkey.wire import Command
 
 CALL_SECONDS = 2.0
 
-Command = tuple[bytes | str | int, ...]
 Reply = Any
 """Bytes, int, None or a list of these: what the protocol has. Errors are `ResponseError` values."""
 
@@ -80,7 +81,7 @@ class Connection:
 
     async def _converse(self, commands: Sequence[Command]) -> list[Reply]:
         connection = await self._open()
-        await connection.send_packed_command(connection.pack_commands(commands), False)
+        await connection.send_packed_command(packed(commands), False)
         replies = []
         for _ in commands:
             try:

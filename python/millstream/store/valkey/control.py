@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from millstream.store.valkey.keys import control_key
+from millstream.store.valkey.wire import Command
 
 CONTROL_ENTRIES = 1024
 
@@ -37,13 +38,13 @@ Message = Watch | Cancel | Discard | Wake
 _decoder = msgspec.json.Decoder(Message)
 
 
-def post(process: str, message: Message) -> tuple[bytes | str | int, ...]:
+def post(process: str, message: Message) -> Command:
     """The command that tells a process something; its reply is None if there is no such process."""
     bound = ("MAXLEN", "~", CONTROL_ENTRIES, "*")
     return ("XADD", control_key(process), "NOMKSTREAM", *bound, "m", msgspec.json.encode(message))
 
 
-def opened(process: str) -> tuple[bytes | str | int, ...]:
+def opened(process: str) -> Command:
     """The command that makes a process's own stream; its reply is the id to read on from."""
     bound = ("MAXLEN", "~", CONTROL_ENTRIES, "*")
     return ("XADD", control_key(process), *bound, "m", msgspec.json.encode(Wake()))

@@ -14,10 +14,11 @@ from millstream.store.valkey.keys import EntryId, control_key
 from millstream.telemetry.logging import get_logger
 
 if TYPE_CHECKING:
-    from millstream.store.valkey.connection import Command, Connection, Reply
+    from millstream.store.valkey.connection import Connection, Reply
     from millstream.store.valkey.control import Message
     from millstream.store.valkey.health import Health
     from millstream.store.valkey.mirrors import Mirrors
+    from millstream.store.valkey.wire import Command
 
 _log = get_logger(__name__)
 

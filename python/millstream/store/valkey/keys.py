@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 MAX_STREAM_ID = 200
 
 
+def is_stream_id(text: str) -> bool:
+    """Whether there could be a stream of this name at all."""
+    return text.isascii() and 0 < len(text) <= MAX_STREAM_ID
+
+
 def stream_key(stream_id: str) -> bytes:
     """Hash: the stream's descriptor, its owner, and its outcome once it has one."""
     return b"ms:{%b}" % stream_id.encode()

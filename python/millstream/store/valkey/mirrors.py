@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from time import time_ns
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from millstream.errors import StoreUnavailable
-from millstream.store.valkey.keys import MAX_STREAM_ID, EntryId, log_key, stream_key
+from millstream.store.valkey.keys import EntryId, is_stream_id, log_key, stream_key
 from millstream.store.valkey.mirror import RECORDS_LOST, Mirror, mirror_of
 from millstream.telemetry.logging import get_logger
 
@@ -58,7 +60,7 @@ class Mirrors:
         if mirror is not None:
             mirror.idle_since_ns = None
             return mirror
-        if len(stream_id) > MAX_STREAM_ID:
+        if not is_stream_id(stream_id):
             return None
         task = self._opening.get(stream_id)
         if task is None:
@@ -107,7 +109,7 @@ class Mirrors:
         for _ in range(ATTEMPTS):
             try:
                 mirror = await self._filled(stream_id)
-            except ValueError as error:
+            except (ValueError, msgspec.DecodeError) as error:
                 # Entries went for want of room while we read: from the new beginning, then.
                 reason = str(error)
                 continue

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from millstream.store.base import Claim, IdempotencyKey, Producer
     from millstream.store.recording import Recording
-    from millstream.store.valkey.connection import Command
+    from millstream.store.valkey.wire import Command
 
 FULL_ENTRY_RECORDS = 8
 """As many as a Merkle leaf has."""

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from millstream.store.base import IdempotencyKey
     from millstream.store.valkey.connection import Connection
 
-_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1"
+_RELEASE = """
+local held = redis.call('GET', KEYS[1])
+if held and cjson.decode(held).stream_id == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return 1
+"""
 
 
 class RemoteClaims:
@@ -31,8 +35,7 @@ class RemoteClaims:
         (earlier,) = await self._connection.call("claim", command)
         return None if earlier is None else msgspec.json.decode(earlier, type=Claim)
 
-    async def release(self, key: IdempotencyKey, claim: Claim) -> None:
-        """Free the key if this claim holds it; it goes by its time if that cannot be done."""
-        value = msgspec.json.encode(claim)
+    async def release(self, key: IdempotencyKey, stream_id: str) -> None:
+        """Free the key if this stream holds it; it goes by its time if that cannot be done."""
         with suppress(StoreUnavailable):
-            await self._connection.call("claim", ("EVAL", _RELEASE, 1, claim_key(key), value))
+            await self._connection.call("claim", ("EVAL", _RELEASE, 1, claim_key(key), stream_id))

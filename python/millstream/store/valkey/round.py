@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from valkey.exceptions import ResponseError
 
 if TYPE_CHECKING:
-    from millstream.store.valkey.connection import Command, Reply
+    from millstream.store.valkey.connection import Reply
     from millstream.store.valkey.outgoing import Outgoing
+    from millstream.store.valkey.wire import Command
 
 ROUND_BYTES = 1 << 19
-ROUND_COMMANDS = 512
+ROUND_COMMANDS = 256
 
 
 class _Entry(NamedTuple):

@@ -11,8 +11,9 @@ from millstream.telemetry.logging import get_logger
 from millstream.types import Kind, Outcome
 
 if TYPE_CHECKING:
-    from millstream.store.valkey.connection import Command, Connection
+    from millstream.store.valkey.connection import Connection
     from millstream.store.valkey.mirror import Mirror
+    from millstream.store.valkey.wire import Command
 
 _log = get_logger(__name__)
 

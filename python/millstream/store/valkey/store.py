@@ -19,7 +19,14 @@ from millstream.store.valkey.beat import Beat
 from millstream.store.valkey.connection import Connection
 from millstream.store.valkey.follower import Follower
 from millstream.store.valkey.health import LONGEST_PAUSE_NS, Health
-from millstream.store.valkey.keys import claim_key, control_key, log_key, owner_key, stream_key
+from millstream.store.valkey.keys import (
+    claim_key,
+    control_key,
+    is_stream_id,
+    log_key,
+    owner_key,
+    stream_key,
+)
 from millstream.store.valkey.mirrors import Mirrors
 from millstream.store.valkey.outgoing import Outgoing
 from millstream.store.valkey.remote_claims import RemoteClaims
@@ -105,8 +112,12 @@ class ValkeyStore:
 
     async def close(self) -> None:
         """Write what is still to be written, for `CLOSE_SECONDS` at most, and let go."""
-        if not self._tasks:
-            return
+        if self._tasks:
+            await self._stop()
+        for connection in self._connections:
+            await connection.close()
+
+    async def _stop(self) -> None:
         writing, *others = self._tasks
         self._tasks = []
         await _cancel([writing])
@@ -118,8 +129,6 @@ class ValkeyStore:
             with suppress(StoreUnavailable):
                 keys = owner_key(self.process), control_key(self.process)
                 await self._asking.call("beat", ("DEL", *keys))
-            for connection in self._connections:
-                await connection.close()
 
     async def _drain(self) -> None:
         try:
@@ -159,7 +168,7 @@ class ValkeyStore:
 
     def _dropped(self, stream_id: str) -> None:
         self._claims.drop(stream_id)
-        if self.health.up is False:
+        if self._writer.stuck or self.health.up is False:
             # Its memory is wanted, and nobody knows when it could be written.
             self._writer.drop(stream_id)
 
@@ -184,6 +193,8 @@ class ValkeyStore:
 
     async def cancel(self, stream_id: str, branch: int | None) -> bool:
         """Ask the process that generates it; whether it has, its log will tell."""
+        if not is_stream_id(stream_id):
+            return False
         command = ("HMGET", stream_key(stream_id), "owner", "outcome")
         ((owner, outcome),) = await self._asking.call("cancel", command)
         if owner is None or outcome is not None:
@@ -194,6 +205,8 @@ class ValkeyStore:
 
     async def discard(self, stream_id: str) -> None:
         """Forget it, here and where it was generated; a mirror elsewhere lingers for seconds."""
+        if not is_stream_id(stream_id):
+            return
         self._forget(stream_id)
         key = stream_key(stream_id)
         (owner,), _ = await self._asking.call(
@@ -230,10 +243,8 @@ class ValkeyStore:
 
     async def release(self, key: IdempotencyKey, stream_id: str) -> None:
         """Free the key if this stream holds it; without the server it goes by its time."""
-        claim = self._claims.get(key)
-        if claim is not None and claim.stream_id == stream_id:
-            self._claims.release(key, stream_id)
-            await self._remote_claims.release(key, claim)
+        self._claims.release(key, stream_id)
+        await self._remote_claims.release(key, stream_id)
 
 
 async def _for_ever(run: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -25,16 +25,16 @@ _log = get_logger(__name__)
 SHORTEST_TICK_NS = 1_000_000
 LONGEST_TICK_NS = 25_000_000
 RENEW_NS = 20_000_000_000
-RENEW_STREAMS = 128
+ROUND_STREAMS = 128
 DROPPED_STREAMS = 10_000
-REFUSED_PAUSE_SECONDS = 1.0
+REFUSED_SECONDS = 0.5
 
 
 class Writer:
     """One task; a stream is its concern from `add` until all of it is written.
 
     Looks at its logs a few times in ``flush_ns``, which costs less than being told of each record,
-    and at once when a stream begins or ends.
+    and at once when a stream begins or ends. ``stuck`` says that the last attempt failed.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Writer:
         self._tick_seconds = min(max(flush_ns / 4, SHORTEST_TICK_NS), LONGEST_TICK_NS) / 1e9
         self._clock = clock
         self._observer = observer
+        self.stuck = False
         self._outgoing: dict[str, Outgoing] = {}
         self._dropped: deque[tuple[bytes, ...]] = deque(maxlen=DROPPED_STREAMS)
         self._look = asyncio.Event()
@@ -94,8 +95,10 @@ class Writer:
                 while await self.flush():
                     pass
                 await self._renew()
+                self.stuck = False
             except StoreUnavailable:
-                await asyncio.sleep(max(self._health.pause_seconds, self._tick_seconds))
+                self.stuck = True
+                await self._pause()
 
     async def drain(self) -> None:
         """Write all that is there, however often the server goes away meanwhile."""
@@ -104,7 +107,7 @@ class Writer:
                 while await self.flush(hurry=True):
                     pass
             except StoreUnavailable:
-                await asyncio.sleep(max(self._health.pause_seconds, self._tick_seconds))
+                await self._pause()
 
     async def flush(self, *, hurry: bool = False) -> bool:
         """Write what is due, or with ``hurry`` all there is; False if there was nothing.
@@ -139,16 +142,15 @@ class Writer:
 
     async def _make_sure(self) -> None:
         """Find out what is there of streams whose replies never came, or were not as expected."""
-        unsure = [one for one in self._outgoing.values() if not one.sure]
-        if not unsure:
-            return
-        commands = [command for one in unsure for command in one.ask()]
-        replies = iter(await self._connection.call("write", *commands))
-        for outgoing in unsure:
-            if not outgoing.answered(next(replies), next(replies)):
-                # Others have taken this process for dead and ended the stream: theirs counts.
-                self._outgoing.pop(outgoing.id, None)
-                _log.warning("stream_ended_elsewhere", stream=outgoing.id)
+        unsure = iter([one for one in self._outgoing.values() if not one.sure])
+        while some := list(islice(unsure, ROUND_STREAMS)):
+            commands = [command for one in some for command in one.ask()]
+            replies = iter(await self._connection.call("write", *commands))
+            for outgoing in some:
+                if not outgoing.answered(next(replies), next(replies)):
+                    # Others have taken this process for dead and ended the stream: theirs counts.
+                    self._outgoing.pop(outgoing.id, None)
+                    _log.warning("stream_ended_elsewhere", stream=outgoing.id)
 
     async def _renew(self) -> None:
         """Keep the keys of live streams from expiring; make them anew where they have gone."""
@@ -157,14 +159,19 @@ class Writer:
             return
         self._renewed_ns = now_ns
         live = iter([one for one in self._outgoing.values() if one.created])
-        while some := list(islice(live, RENEW_STREAMS)):
+        while some := list(islice(live, ROUND_STREAMS)):
             renewals = [tuple(one.renew()) for one in some]
             replies = iter(await self._connection.call("write", *chain(*renewals)))
             for outgoing, commands in zip(some, renewals, strict=True):
                 outgoing.renewed([next(replies) for _ in commands])
 
+    async def _pause(self) -> None:
+        """Until the server may be there again; one that refuses is asked again less often."""
+        refused = REFUSED_SECONDS if self._health.up else 0.0
+        await asyncio.sleep(max(self._health.pause_seconds, refused, self._tick_seconds))
+
     async def _wait(self) -> None:
-        if not self._outgoing:
+        if not self._outgoing and not self._dropped:
             await self._look.wait()
         elif not self._look.is_set():
             with suppress(TimeoutError):

@@ -1,7 +1,7 @@
 //! What a log tells about its stream.
 
 use super::error::LogError;
-use super::integrity::Leaf;
+use super::integrity::{Integrity, Leaf};
 use super::latency::InterToken;
 use super::progress::Checks;
 use super::shared::Log;
@@ -135,7 +135,7 @@ impl<W> Log<W> {
 
     /// The checks over the text so far; none if the log makes none.
     pub fn checks(&self) -> Option<Checks> {
-        self.state.lock().integrity().map(|it| it.checks())
+        self.state.lock().integrity().map(Integrity::checks)
     }
 
     /// The finished leaves that end after `seq` and whose last record is still kept.

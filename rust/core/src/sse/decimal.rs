@@ -4,7 +4,6 @@
 const MAX_DIGITS: usize = 20;
 
 /// Appends `value` in decimal.
-#[inline]
 pub(super) fn push_decimal(mut value: u64, out: &mut Vec<u8>) {
     if value < 10 {
         out.push(digit(value));

@@ -10,7 +10,6 @@ const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Appends `text` as a JSON string with its quotes.
-#[inline]
 pub(super) fn push_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     push_escaped(text, out);

@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn an_unknown_branch_has_the_value_of_the_first() {
-        let mut names = PerBranch::new(&["a", "b"], &"", |name| name.to_string());
+        let mut names = PerBranch::new(&["a", "b"], &"", |name| (*name).to_owned());
         *names.of_mut(1) += "!";
         assert_eq!(
             [0, 1, 2, 255].map(|branch| names.of(branch).as_str()),

@@ -33,6 +33,25 @@ impl StreamMember {
         more: &[u8],
         out: &mut Vec<u8>,
     ) {
+        match &mut self.metadata {
+            Some(metadata) if !self.has_id && !self.has_checks && more.is_empty() => {
+                out.extend_from_slice(b",\"stream\":{\"seq\":");
+                metadata.push(record, out);
+                out.push(b'}');
+            }
+            _ => self.push_some(ids, record, marks, more, out),
+        }
+    }
+
+    /// Appends whatever there is, the brace in place of the first comma.
+    fn push_some(
+        &mut self,
+        ids: &EventIds,
+        record: &Record<'_>,
+        marks: &Marks<'_>,
+        more: &[u8],
+        out: &mut Vec<u8>,
+    ) {
         let start = out.len();
         out.extend_from_slice(b",\"stream\":");
         let first_comma = out.len();
@@ -42,6 +61,7 @@ impl StreamMember {
             out.push(b'"');
         }
         if let Some(metadata) = &mut self.metadata {
+            out.extend_from_slice(b",\"seq\":");
             metadata.push(record, out);
         }
         if self.has_checks {

@@ -7,7 +7,7 @@ use crate::sse::decimal::push_decimal;
 use crate::sse::json::{push_escaped, push_string};
 use crate::sse::timestamp::Timestamps;
 
-/// Writes `,"seq":…,"ts":…,"model_id":…,"chunk_id":…,"token_count":…`.
+/// Writes the seq, then `,"ts":…,"model_id":…,"chunk_id":…,"token_count":…`.
 #[derive(Clone, Debug)]
 pub(super) struct Metadata {
     timestamps: Timestamps,
@@ -23,14 +23,15 @@ impl Metadata {
         }
     }
 
-    #[inline]
+    /// Appends the members from the first value on.
     pub(super) fn push(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        out.extend_from_slice(b",\"seq\":");
+        let start = out.len();
         push_decimal(record.seq, out);
+        let digits = start..out.len();
         out.extend_from_slice(b",\"ts\":\"");
         self.timestamps.push(record.time_ns, out);
         out.extend_from_slice(self.ids.of(record.branch));
-        push_decimal(record.seq, out);
+        out.extend_from_within(digits);
         out.extend_from_slice(b"\",\"token_count\":");
         push_decimal(u64::from(record.token_count), out);
     }

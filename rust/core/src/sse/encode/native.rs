@@ -9,7 +9,7 @@ use super::wire::Wire;
 use crate::log::Leaf;
 use crate::record::{Kind, Record};
 use crate::sse::decimal::push_decimal;
-use crate::sse::json::{push_one_line, push_string};
+use crate::sse::json::{push_escaped, push_one_line, push_string};
 
 /// How an event of one name opens, up to its first member.
 struct Opening {
@@ -78,11 +78,15 @@ impl NativeFrames {
     fn token(&self, wire: &mut Wire, record: &Record<'_>, marks: &Marks<'_>, out: &mut Vec<u8>) {
         open(&TOKEN, wire, record, marks, out);
         self.push_model(record, out);
-        out.extend_from_slice(b"\"choice\":");
-        push_decimal(u64::from(record.choice), out);
-        out.extend_from_slice(b",\"text\":");
-        push_string(record.text, out);
-        out.extend_from_slice(b",\"tokens\":");
+        if record.choice == 0 {
+            out.extend_from_slice(b"\"choice\":0,\"text\":\"");
+        } else {
+            out.extend_from_slice(b"\"choice\":");
+            push_decimal(u64::from(record.choice), out);
+            out.extend_from_slice(b",\"text\":\"");
+        }
+        push_escaped(record.text, out);
+        out.extend_from_slice(b"\",\"tokens\":");
         push_decimal(u64::from(record.token_count), out);
         wire.close_object(record, marks, out);
         if let Some(leaf) = marks.leaf.filter(|_| self.integrity) {
@@ -147,8 +151,20 @@ fn open(
     if wire.framing() == Framing::Ndjson {
         out.extend_from_slice(opening.ndjson);
         wire.push_id_member(record, marks, out);
-        return;
+    } else if wire.is_bare() {
+        out.extend_from_slice(opening.sse);
+    } else {
+        open_with_lines(opening, wire, record, marks, out);
     }
+}
+
+fn open_with_lines(
+    opening: &Opening,
+    wire: &mut Wire,
+    record: &Record<'_>,
+    marks: &Marks<'_>,
+    out: &mut Vec<u8>,
+) {
     wire.open(record, marks, out);
     if wire.has_fields() {
         out.extend_from_slice(opening.line);

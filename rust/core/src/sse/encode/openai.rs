@@ -36,6 +36,8 @@ pub(super) struct OpenAiFrames {
 struct Head {
     /// Up to the index of its one choice.
     choice: Vec<u8>,
+    /// Up to the text of a token of choice 0 that brings no role, as nearly all are.
+    token: Vec<u8>,
     /// Through the empty array of choices.
     bare: Vec<u8>,
 }
@@ -94,13 +96,16 @@ impl OpenAiFrames {
         marks: &Marks<'_>,
         out: &mut Vec<u8>,
     ) {
-        self.open_choice(wire, record, marks, out);
-        let is_first = self.is_first(record);
-        out.extend_from_slice(match self.dialect {
-            Dialect::Completion => b",\"text\":\"",
-            _ if is_first => b",\"delta\":{\"role\":\"assistant\",\"content\":\"".as_slice(),
-            _ => b",\"delta\":{\"content\":\"",
-        });
+        if self.is_first(record) {
+            self.open_choice(wire, record, marks, out);
+            out.extend_from_slice(b",\"delta\":{\"role\":\"assistant\",\"content\":\"");
+        } else if record.choice == 0 {
+            open(wire, record, marks, out);
+            out.extend_from_slice(&self.heads.of(record.branch).token);
+        } else {
+            self.open_choice(wire, record, marks, out);
+            out.extend_from_slice(token_opening(self.dialect));
+        }
         push_escaped(record.text, out);
         out.extend_from_slice(&self.token_tail);
         wire.close_object(record, marks, out);
@@ -186,8 +191,7 @@ impl OpenAiFrames {
         marks: &Marks<'_>,
         out: &mut Vec<u8>,
     ) {
-        wire.open(record, marks, out);
-        wire.push_fields(record, out);
+        open(wire, record, marks, out);
         out.extend_from_slice(&self.heads.of(record.branch).choice);
         push_decimal(u64::from(record.choice), out);
     }
@@ -199,6 +203,22 @@ impl OpenAiFrames {
 
     fn is_first(&mut self, record: &Record<'_>) -> bool {
         !self.omits_roles && self.roles.of_mut(record.branch).first(record.choice)
+    }
+}
+
+#[inline]
+fn open(wire: &mut Wire, record: &Record<'_>, marks: &Marks<'_>, out: &mut Vec<u8>) {
+    if !wire.is_bare() {
+        wire.open(record, marks, out);
+        wire.push_fields(record, out);
+    }
+}
+
+/// From the index of a choice to its text.
+const fn token_opening(dialect: Dialect) -> &'static [u8] {
+    match dialect {
+        Dialect::Completion => b",\"text\":\"",
+        _ => b",\"delta\":{\"content\":\"",
     }
 }
 
@@ -234,6 +254,12 @@ fn head(options: &EncoderOptions, name: &BranchName) -> Head {
     head.extend_from_slice(b",\"choices\":[");
     Head {
         choice: [head.as_slice(), b"{\"index\":"].concat(),
+        token: [
+            head.as_slice(),
+            b"{\"index\":0",
+            token_opening(options.dialect),
+        ]
+        .concat(),
         bare: [head.as_slice(), b"]"].concat(),
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Wire {
     /// Until the first frame: a line of its own would be an event without data for some clients.
     retry_ms: Option<u64>,
     fields: Option<FieldLines>,
+    /// Whether the next frame has no lines before its data, told by one look: it is so in most.
+    is_bare: bool,
     /// None in the usual stream, which has no such member.
     member: Option<StreamMember>,
 }
@@ -25,14 +27,17 @@ impl Wire {
     pub(super) fn new(options: &EncoderOptions) -> Self {
         let has_ids_in_json = !options.is_sse() && options.epoch.is_some();
         let has_more = options.is_openai() && (options.integrity || has_ids_in_json);
-        Self {
+        let mut wire = Self {
             framing: options.framing,
             ids: EventIds::new(options),
             has_ids: options.epoch.is_some(),
             retry_ms: options.retry_ms.filter(|_| options.is_sse()),
             fields: (options.fields && options.is_sse()).then(|| FieldLines::new(options)),
+            is_bare: false,
             member: (options.metadata || has_more).then(|| StreamMember::new(options)),
-        }
+        };
+        wire.look_for_lines();
+        wire
     }
 
     pub(super) const fn framing(&self) -> Framing {
@@ -47,26 +52,26 @@ impl Wire {
     pub(super) fn retry_with(&mut self, retry_ms: u64) {
         if self.framing == Framing::Sse {
             self.retry_ms = Some(retry_ms);
+            self.look_for_lines();
         }
     }
 
     /// Opens the last frame of a record: the one whose id says that the record has been read.
     #[inline]
     pub(super) fn open(&mut self, record: &Record<'_>, marks: &Marks<'_>, out: &mut Vec<u8>) {
-        if self.framing == Framing::Sse {
-            if self.has_ids {
-                self.ids.push_line(record, marks, out);
-            }
+        if !self.is_bare {
+            self.push_id_line(record, marks, out);
             self.open_unstored(out);
         }
     }
 
     /// Opens a frame that leaves the client's place where it is.
-    #[inline]
     pub(super) fn open_unstored(&mut self, out: &mut Vec<u8>) {
-        if let Some(retry_ms) = self.retry_ms {
-            self.retry_ms = None;
-            push_retry(retry_ms, out);
+        if let Some(retry_ms) = self.retry_ms.take() {
+            out.extend_from_slice(b"retry: ");
+            push_decimal(retry_ms, out);
+            out.push(b'\n');
+            self.look_for_lines();
         }
     }
 
@@ -83,8 +88,11 @@ impl Wire {
         self.fields.is_some()
     }
 
+    pub(super) const fn is_bare(&self) -> bool {
+        self.is_bare
+    }
+
     /// Appends `"id":…,`, if there are ids.
-    #[inline]
     pub(super) fn push_id_member(&self, record: &Record<'_>, marks: &Marks<'_>, out: &mut Vec<u8>) {
         if self.has_ids {
             out.extend_from_slice(b"\"id\":\"");
@@ -122,28 +130,26 @@ impl Wire {
         self.close(out);
     }
 
-    /// Closes an object and its frame.
+    /// Closes an object and its frame: a blank line ends an event, a line end ends a line.
     #[inline]
     pub(super) fn close(&self, out: &mut Vec<u8>) {
-        out.push(b'}');
-        self.close_frame(out);
+        match self.framing {
+            Framing::Sse => out.extend_from_slice(b"}\n\n"),
+            Framing::Ndjson => out.extend_from_slice(b"}\n"),
+        }
     }
 
-    /// Closes a frame: a blank line ends an event, a line end ends a line.
     #[inline]
-    pub(super) fn close_frame(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(match self.framing {
-            Framing::Sse => b"\n\n",
-            Framing::Ndjson => b"\n",
-        });
+    fn push_id_line(&self, record: &Record<'_>, marks: &Marks<'_>, out: &mut Vec<u8>) {
+        if self.has_ids {
+            self.ids.push_line(record, marks, out);
+        }
     }
-}
 
-#[cold]
-fn push_retry(retry_ms: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"retry: ");
-    push_decimal(retry_ms, out);
-    out.push(b'\n');
+    fn look_for_lines(&mut self) {
+        let has_lines = self.has_ids || self.retry_ms.is_some() || self.fields.is_some();
+        self.is_bare = self.framing == Framing::Ndjson || !has_lines;
+    }
 }
 
 fn push_alone(more: &[u8], out: &mut Vec<u8>) {
