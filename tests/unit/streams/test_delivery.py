@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 from starlette.types import Message
 
@@ -13,7 +14,8 @@ from millstream._core import Encoder, Log, Reader
 from millstream.store import Recording
 from millstream.streams.deliveries import Deliveries
 from millstream.streams.delivery import KEEP_ALIVE, MAX_SEND_BYTES, Delivery
-from millstream.streams.frames import FrameReader
+from millstream.streams.encoding import encoder_for
+from millstream.streams.frames import FrameReader, SnapshotReader
 from millstream.streams.hub import Wakeups
 from millstream.streams.stream import Stream
 from millstream.types import Outcome
@@ -62,6 +64,7 @@ def delivery_of(
     *,
     now: list[int] | None = None,
     postpone: Callable[[Delivery], bool] | None = None,
+    reader: FrameReader | None = None,
     **options: Any,
 ) -> Delivery:
     clock = now or [0]
@@ -72,7 +75,7 @@ def delivery_of(
     }
     return Delivery(
         stream,
-        reader_of(stream.log),
+        reader or reader_of(stream.log),
         send,
         notifier=wakeups.notifier,
         postpone=postpone,
@@ -395,3 +398,43 @@ async def test_a_recording_that_is_fed_from_elsewhere_is_delivered_as_it_grows(
     mirror.unpack(packed[0])
     await running
     assert send.messages[-1]["more_body"] is False
+
+
+async def test_a_native_reader_that_was_left_behind_gets_the_text_and_goes_on(
+    wakeups: Wakeups,
+) -> None:
+    bench, send, stream = opened()
+    reader = SnapshotReader(
+        stream,
+        encoder_for(stream.descriptor, dialect="native", framing="ndjson"),
+        after=0,
+        dialect="native",
+        framing="ndjson",
+    )
+    delivery = delivery_of(stream, send, wakeups, reader=reader)
+    running = asyncio.ensure_future(delivery.run())
+    await settle()
+    send.open.clear()
+    bench.engine.token(1, "first")
+    await settle()
+    for letter in "abc":
+        bench.engine.token(1, letter * (1 << 19))
+    send.open.set()
+    await settle()
+    bench.engine.token(1, "last")
+    bench.engine.finish(1)
+    await running
+    events = [msgspec.json.decode(line) for line in send.text.splitlines()]
+    assert [event["event"] for event in events] == [
+        "token",
+        "gap",
+        "token",
+        "finish",
+        "usage",
+        "done",
+    ]
+    assert events[1]["missing"] == {"first": 2, "last": 2}
+    (text,) = events[1]["text"]
+    assert text["text"].endswith("c")
+    assert text["omitted_bytes"] + len(text["text"]) == len("first") + 3 * (1 << 19)
+    assert events[2]["text"] == "last"
