@@ -219,8 +219,14 @@ def _orchestrator(
         registry=registry,
         limiter=_limiter(settings),
         drain=drain,
-        observer=Observers(StreamMetrics(metrics), MoveLog()),
+        observer=_observer(settings, metrics),
         store=store,
         clock=monotonic_ns,
         wall_clock=time_ns,
     )
+
+
+def _observer(settings: Settings, metrics: Metrics) -> Observers:
+    if settings.log.level == "debug":
+        return Observers(StreamMetrics(metrics), MoveLog())
+    return Observers(StreamMetrics(metrics))
