@@ -26,6 +26,7 @@ class BusyServer:
         self.now_ns = 0
         self.rounds = 0
         self.renewals: list[Command] = []
+        self.renewed = asyncio.Event()
         self._stream = stream
 
     def clock(self) -> int:
@@ -41,6 +42,7 @@ class BusyServer:
 
     async def call(self, operation: Operation, *commands: Command) -> list[bytes]:
         self.renewals.extend(commands)
+        self.renewed.set()
         return [b"1" for _ in commands]
 
 
@@ -60,8 +62,7 @@ async def test_keys_are_renewed_although_there_is_always_more_to_write() -> None
     running = asyncio.create_task(writer.run())
     try:
         async with asyncio.timeout(30):
-            while not server.renewals:
-                await asyncio.sleep(0)
+            await server.renewed.wait()
     finally:
         running.cancel()
     assert server.rounds < ROUNDS
