@@ -7,8 +7,8 @@ import zlib
 import pytest
 
 from millstream._core import Log
+from millstream.event_id import EventId
 from millstream.store import BranchDescriptor, Descriptor, Recording
-from millstream.streams.event_id import EventId
 from millstream.streams.reading import Ahead, Finished, Ready, Trimmed, Unknown, reader_for
 from millstream.types import Failure, Kind, Outcome
 
