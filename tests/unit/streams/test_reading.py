@@ -74,7 +74,7 @@ def test_without_a_cursor_it_is_the_beginning() -> None:
 
 
 def test_a_bare_seq_is_of_the_streams_own_epoch() -> None:
-    assert texts(reader_for(recording(2, epoch=4), EventId(None, 1))) == ["4-2"]
+    assert texts(reader_for(recording(2, epoch=4), EventId(0, 1))) == ["4-2"]
 
 
 @pytest.mark.parametrize("cursor", [EventId(1, 6), EventId(2, 1)])
