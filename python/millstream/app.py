@@ -131,8 +131,8 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
             registry,
             store,
             wakeups,
-            # Whoever waits for a worker that is gone learns of its end within its lease.
-            patience_seconds=1.5 * settings.store.lease_seconds + 2,
+            # Whoever waits for a worker that is gone learns of its end within two leases.
+            patience_seconds=2 * settings.store.lease_seconds + 2,
         ),
         store=store,
         deliveries=deliveries,
@@ -219,8 +219,14 @@ def _orchestrator(
         registry=registry,
         limiter=_limiter(settings),
         drain=drain,
-        observer=Observers(StreamMetrics(metrics), MoveLog()),
+        observer=_observer(settings, metrics),
         store=store,
         clock=monotonic_ns,
         wall_clock=time_ns,
     )
+
+
+def _observer(settings: Settings, metrics: Metrics) -> Observers:
+    if settings.log.level == "debug":
+        return Observers(StreamMetrics(metrics), MoveLog())
+    return Observers(StreamMetrics(metrics))
