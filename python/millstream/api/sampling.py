@@ -55,7 +55,7 @@ def prompt_too_long(prompt: Prompt, length: str, context_length: int) -> Context
 
 
 def _max_tokens(body: SamplingFields, room: int, cap: int | None) -> int:
-    asked = _set(body, _MAXIMA)
+    asked: dict[str, int] = _set(body, _MAXIMA)
     if len(set(asked.values())) > 1:
         *_, newest = asked
         raise InvalidParameter(f"{' and '.join(asked)} differ; send one of them.", param=newest)
