@@ -15,11 +15,10 @@ import selectors
 import socket
 import statistics
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
+from benches.pinned import connected, cpu_seconds, granian
 from benches.table import Table
 
 STREAMS, TOKENS, RATE = 400, 250, 50
@@ -41,52 +40,16 @@ class Result:
     tokens: int
 
 
-@contextlib.contextmanager
-def _server(subject: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
+def _server(subject: str, port: int) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
     app, _, window = subject.partition(" ")
     environment = {
-        **os.environ,
         "BENCH_APP": app,
         "BENCH_COALESCE_MS": window or "0",
-        "BENCH_STREAMS": str(STREAMS),
-        "BENCH_TOKENS": str(TOKENS),
-        "BENCH_RATE": str(RATE),
+        "BENCH_STREAMS": STREAMS,
+        "BENCH_TOKENS": TOKENS,
+        "BENCH_RATE": RATE,
     }
-    command = [
-        "taskset", "-c", "0", sys.executable, "-m", "granian", "--interface", "asgi",
-        "--loop", "uvloop", "--port", str(port), "--backpressure", "2048", "--no-log",
-        "benches.delivery_apps:app",
-    ]  # fmt: skip
-    process = subprocess.Popen(command, env=environment)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def connected(port: int) -> socket.socket:
-    """A connection, as soon as somebody listens."""
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            return socket.create_connection(("127.0.0.1", port))
-        except ConnectionRefusedError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and its children."""
-    total = 0.0
-    with open(f"/proc/{pid}/task/{pid}/children") as children:
-        pids = [pid, *map(int, children.read().split())]
-    for one in pids:
-        with open(f"/proc/{one}/stat") as stat:
-            fields = stat.read().rpartition(")")[2].split()
-        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return total
+    return granian("benches.delivery_apps:app", port, environment)
 
 
 def _collect(sockets: list[socket.socket]) -> list[int]:

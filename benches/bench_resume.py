@@ -16,13 +16,11 @@ import selectors
 import socket
 import statistics
 import subprocess
-import sys
 import time
 import tracemalloc
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benches.bench_delivery import connected, cpu_seconds
+from benches.pinned import connected, cpu_seconds, granian
 from benches.resident import resident_bytes
 from benches.table import Table
 from millstream._core import Log
@@ -42,28 +40,16 @@ STAMP = re.compile(rb" (\d{8,}) ")
 END = b"0\r\n\r\n"
 
 
-@contextlib.contextmanager
-def server(subject: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """One app under Granian, on core 0."""
+def server(subject: str, port: int) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
+    """One of the apps."""
     environment = {
-        **os.environ,
         "BENCH_APP": subject,
-        "BENCH_READERS": str(READERS),
-        "BENCH_TOKENS": str(TOKENS),
-        "BENCH_LIVE_TOKENS": str(LIVE_TOKENS),
-        "BENCH_RATE": str(RATE),
+        "BENCH_READERS": READERS,
+        "BENCH_TOKENS": TOKENS,
+        "BENCH_LIVE_TOKENS": LIVE_TOKENS,
+        "BENCH_RATE": RATE,
     }
-    command = [
-        "taskset", "-c", "0", sys.executable, "-m", "granian", "--interface", "asgi",
-        "--loop", "uvloop", "--port", str(port), "--backpressure", "2048", "--no-log",
-        "benches.resume_apps:app",
-    ]  # fmt: skip
-    process = subprocess.Popen(command, env=environment)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
+    return granian("benches.resume_apps:app", port, environment)
 
 
 def _get(path: str) -> bytes:

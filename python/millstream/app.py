@@ -23,7 +23,6 @@ from millstream.api import (
     resume,
     streams,
 )
-from millstream.api.companions import companions
 from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
 from millstream.config import LimitSettings, Settings, TorchEngineSettings
@@ -32,6 +31,7 @@ from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
 from millstream.middleware.request_id import RequestIdMiddleware
 from millstream.store import StreamStore, open_store
+from millstream.streams.companions import companions
 from millstream.streams.deliveries import Deliveries
 from millstream.streams.directory import Directory
 from millstream.streams.drain import Drain

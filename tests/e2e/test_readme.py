@@ -33,7 +33,7 @@ def run(commands: str, server: Server) -> bytes:
 
 
 def test_every_block_of_commands_is_run_here() -> None:
-    assert len(blocks("bash")) == 2
+    assert len(blocks("bash")) == 3
 
 
 def test_the_curl_example_streams_a_true_answer(idle: Server) -> None:
@@ -52,6 +52,10 @@ def test_the_commands_that_resume_read_on_after_their_cursors(idle: Server) -> N
     assert as_openai.count('"object":"chat.completion.chunk"') >= len(texts) - 3
     _, cancelled = as_openai.split("data: [DONE]\n\n")
     assert json.loads(cancelled)["outcome"] in ("completed", "length")
+
+
+def test_the_commands_of_durable_streams_read_what_was_written(idle: Server) -> None:
+    assert run(blocks("bash")[2], idle).decode() == "first last"
 
 
 def test_the_python_example_prints_a_true_answer(idle: Server) -> None:

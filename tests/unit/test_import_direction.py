@@ -17,7 +17,7 @@ import millstream
 PACKAGE = Path(millstream.__file__).parent
 
 # What every part may import.
-COMMON = {"errors", "types", "telemetry", "config"}
+COMMON = {"errors", "types", "event_id", "telemetry", "config"}
 
 # Each part may import those on the levels below its own, and itself.
 LEVELS: list[set[str]] = [
@@ -34,7 +34,8 @@ LEVELS: list[set[str]] = [
 BELOW_ALL = {
     "errors": {"_core"},
     "types": {"errors", "_core"},
-    "client": {"errors", "types", "_core"},
+    "event_id": set(),
+    "client": {"errors", "types", "event_id", "_core"},
     "telemetry": {"errors", "types", "_core"},
     "config": {"errors", "types"},
 }

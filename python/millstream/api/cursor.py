@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from millstream.api.errors import RouteRefused
-from millstream.streams.event_id import parse
+from millstream.event_id import EventId
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-
-    from millstream.streams.event_id import EventId
 
 HEADER = "Last-Event-ID"
 PARAMETER = "after"
@@ -32,12 +30,9 @@ def cursor_of(request: Request) -> EventId | None:
     if len(values) > 1:
         raise malformed(f"sent {len(values)} times, send one", param=name)
     try:
-        cursor = parse(values[0], bare=name == PARAMETER)
+        return EventId.parse(values[0], bare=name == PARAMETER)
     except ValueError as error:
         raise malformed(str(error), param=name) from None
-    if cursor.epoch == 0:
-        raise malformed("the epochs of event ids begin at 1", param=name)
-    return cursor
 
 
 def malformed(

@@ -12,7 +12,7 @@ from millstream.api.dialect import Dialect
 from millstream.api.idempotency import keyed
 from millstream.api.opening import open_stream
 from millstream.api.opt_ins import openai_opt_ins
-from millstream.api.parameters import refuse_unsupported
+from millstream.api.parameters import check_stream_options, refuse_unsupported
 from millstream.api.prompts import Prompt
 from millstream.api.ratelimit import refusal_response
 from millstream.api.retention import refuse_unless_found_again
@@ -21,7 +21,6 @@ from millstream.api.services import Services
 from millstream.api.streamed import streamed_answer
 from millstream.api.tenant import tenant_of
 from millstream.api.whole import whole_answer
-from millstream.errors import UnsupportedParameter
 from millstream.streams.orchestrator import Generation
 
 
@@ -35,7 +34,7 @@ async def answer(
 ) -> Response:
     """Admit this request, or find the stream of its key, and answer it, streamed or whole."""
     refuse_unsupported(body.model_extra, type(body).model_fields)
-    _check_stream_options(body)
+    check_stream_options(body.stream_options, streamed=body.stream)
     framing = framing_for(request) if body.stream else None
     tenant = tenant_of(request)
     key = keyed(request, tenant, body)
@@ -65,19 +64,3 @@ async def answer(
     if framing is None:
         return await whole_answer(request, opened, services)
     return streamed_answer(opened, framing, services)
-
-
-def _check_stream_options(body: GenerationRequest) -> None:
-    options = body.stream_options
-    if options is None:
-        return
-    if not body.stream:
-        raise UnsupportedParameter(
-            "stream_options is only allowed with stream: true.", param="stream_options"
-        )
-    for name, value in (options.model_extra or {}).items():
-        if value is not None and value is not False:
-            raise UnsupportedParameter(
-                f"The parameter 'stream_options.{name[:200]}' is not supported by this server.",
-                param=f"stream_options.{name[:200]}",
-            )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
+from pydantic import BaseModel
+
 from millstream.errors import UnsupportedParameter
 
 HARMLESS: frozenset[str] = frozenset(
@@ -65,6 +67,29 @@ def refuse_unsupported(
         else:
             explanation = _unknown(shown, [*known, *neutral, *harmless], where)
         raise UnsupportedParameter(explanation, param=where + shown)
+
+
+def refuse_extra(
+    where: str, extra: Mapping[str, object] | None, ignored: frozenset[str] = frozenset()
+) -> None:
+    """Raise `UnsupportedParameter` for the first member of a part that is set and not ignored."""
+    for name, value in (extra or {}).items():
+        if value is not None and name not in ignored:
+            path = f"{where}.{name[:200]}"
+            raise UnsupportedParameter(f"'{path}' is not supported by this server.", param=path)
+
+
+def check_stream_options(options: BaseModel | None, *, streamed: bool | None) -> None:
+    """Raise `UnsupportedParameter` for options without a stream, and for the first unknown one."""
+    if options is None:
+        return
+    if not streamed:
+        raise UnsupportedParameter(
+            "stream_options is only allowed with stream: true.", param="stream_options"
+        )
+    extra = options.model_extra or {}
+    asked_for = {name: value for name, value in extra.items() if value is not False}
+    refuse_extra("stream_options", asked_for)
 
 
 def _is_neutral(value: object, neutral: tuple[object, ...]) -> bool:

@@ -24,8 +24,8 @@ from millstream.streams.reading import Ahead, Finished, Ready, Trimmed, Unknown,
 from millstream.streams.response import StreamResponse
 
 if TYPE_CHECKING:
+    from millstream.event_id import EventId
     from millstream.store.recording import Recording
-    from millstream.streams.event_id import EventId
     from millstream.streams.frames import FrameReader
     from millstream.streams.reading import Answer
     from millstream.streams.stream import Stream

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from millstream.api.prompts import Prompt
-from millstream.api.schemas import BranchFields, ChatCompletionRequest, SamplingFields
+from millstream.api.schemas import SamplingFields
 from millstream.errors import ContextLengthExceeded, InvalidParameter
 from millstream.types import SamplingParams
 
-_HAVE_NEWER_NAME = (ChatCompletionRequest, BranchFields)
-"""The bodies that know ``max_tokens`` also as ``max_completion_tokens``."""
+_MAXIMA = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+"""What OpenAI's APIs call the length of an answer, the newer name of each last."""
+
+_SAME_NAMES = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "n",
+    "ignore_eos",
+)
 
 
 def sampling_params(
@@ -27,20 +42,7 @@ def sampling_params(
     room = context_length - prompt_tokens
     if room < 1:
         raise prompt_too_long(prompt, f"{prompt_tokens} tokens", context_length)
-    return SamplingParams(
-        max_tokens=_max_tokens(body, room, max_tokens_cap),
-        temperature=_or(body.temperature, 1.0),
-        top_p=_or(body.top_p, 1.0),
-        top_k=body.top_k or 0,
-        min_p=_or(body.min_p, 0.0),
-        seed=body.seed,
-        presence_penalty=_or(body.presence_penalty, 0.0),
-        frequency_penalty=_or(body.frequency_penalty, 0.0),
-        repetition_penalty=_or(body.repetition_penalty, 1.0),
-        stop=_stop(body),
-        n=body.n or 1,
-        ignore_eos=bool(body.ignore_eos),
-    )
+    return SamplingParams(max_tokens=_max_tokens(body, room, max_tokens_cap), **_given(body))
 
 
 def prompt_too_long(prompt: Prompt, length: str, context_length: int) -> ContextLengthExceeded:
@@ -53,28 +55,29 @@ def prompt_too_long(prompt: Prompt, length: str, context_length: int) -> Context
 
 
 def _max_tokens(body: SamplingFields, room: int, cap: int | None) -> int:
-    asked, field = body.max_tokens, "max_tokens"
-    newer = body.max_completion_tokens if isinstance(body, _HAVE_NEWER_NAME) else None
-    if newer is not None:
-        if asked is not None and asked != newer:
-            raise InvalidParameter(
-                "max_tokens and max_completion_tokens differ; send one of them.",
-                param="max_completion_tokens",
+    asked: dict[str, int] = _set(body, _MAXIMA)
+    if len(set(asked.values())) > 1:
+        *_, newest = asked
+        raise InvalidParameter(f"{' and '.join(asked)} differ; send one of them.", param=newest)
+    for field, tokens in asked.items():
+        if tokens > room:
+            raise ContextLengthExceeded(
+                f"{field} is {tokens}; beside this prompt the model has room for {room} tokens.",
+                param=field,
             )
-        asked, field = newer, "max_completion_tokens"
-    if asked is not None and asked > room:
-        raise ContextLengthExceeded(
-            f"{field} is {asked}; beside this prompt the model has room for {room} tokens.",
-            param=field,
-        )
-    return min(limit for limit in (asked, room, cap) if limit is not None)
+    return min(limit for limit in (*asked.values(), room, cap) if limit is not None)
 
 
-def _stop(body: SamplingFields) -> tuple[str, ...]:
-    if body.stop is None:
-        return ()
-    return (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
+def _given(body: SamplingFields) -> dict[str, Any]:
+    """What the request sets; the rest has OpenAI's defaults already."""
+    given = _set(body, _SAME_NAMES)
+    if body.stop is not None:
+        given["stop"] = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
+    return given
 
 
-def _or(value: float | None, default: float) -> float:
-    return default if value is None else value
+def _set(body: SamplingFields, names: tuple[str, ...]) -> dict[str, Any]:
+    """Those of these fields that the body has and sets."""
+    fields = type(body).model_fields
+    values = {name: getattr(body, name) for name in names if name in fields}
+    return {name: value for name, value in values.items() if value is not None}

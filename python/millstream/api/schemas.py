@@ -54,9 +54,8 @@ Prompt = (
 
 
 class SamplingFields(_Body):
-    """How tokens are chosen, and how many."""
+    """How tokens are chosen, whatever the API."""
 
-    max_tokens: TokenCount | None = None
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
     top_p: Annotated[Number, Field(gt=0, le=1)] | None = None
     top_k: Annotated[StrictInt, Field(ge=0, le=1_000_000)] | None = None
@@ -66,11 +65,17 @@ class SamplingFields(_Body):
     frequency_penalty: Annotated[Number, Field(ge=-2, le=2)] | None = None
     repetition_penalty: Annotated[Number, Field(gt=0, le=10)] | None = None
     stop: StopText | Annotated[list[StopText], Field(fail_fast=True, max_length=16)] | None = None
-    n: Annotated[StrictInt, Field(ge=1, le=16)] | None = None
     ignore_eos: StrictBool | None = None
 
 
-class GenerationRequest(SamplingFields):
+class CompletionFields(SamplingFields):
+    """The same with how many tokens, and how many choices."""
+
+    max_tokens: TokenCount | None = None
+    n: Annotated[StrictInt, Field(ge=1, le=16)] | None = None
+
+
+class GenerationRequest(CompletionFields):
     """What chat and text completions have in common."""
 
     model: ModelName
@@ -91,7 +96,7 @@ class CompletionRequest(GenerationRequest):
     prompt: Prompt
 
 
-class BranchFields(SamplingFields):
+class BranchFields(CompletionFields):
     """What one model is asked for; unset fields are those of the request around it."""
 
     model: ModelName | None = None

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
 
-from millstream._core import Encoder, Reader
 from millstream.api.dialect import completion_object
 from millstream.api.errors import RouteRefused, failed_stream_response
 from millstream.streams.branch import WHOLE
 from millstream.streams.failures import FAILURES
+from millstream.streams.following import until_closed
 from millstream.streams.response import client_departure
 from millstream.types import Failure, Outcome
 
@@ -62,23 +62,6 @@ async def _ended_or_gone(request: Request, log: Log, notifier: Notifier) -> None
     finally:
         gone.cancel()
         ended.cancel()
-
-
-async def until_closed(log: Log, notifier: Notifier) -> None:
-    """Return once the log has its last record, whoever writes it."""
-    # The frames are thrown away: what counts is the reader's place in the queue of those to wake.
-    encoder = Encoder(dialect="native", framing="ndjson", chunk_id="", model="", created=0)
-    reader = Reader(log, encoder, after=log.tail)
-    loop = asyncio.get_running_loop()
-    while not log.closed:
-        woken = loop.create_future()
-        if reader.park(lambda woken=woken: woken.done() or woken.set_result(None), notifier):
-            try:
-                await woken
-            finally:
-                reader.unpark()
-        while reader.take() or reader.skip_gap():
-            pass
 
 
 def _kept(

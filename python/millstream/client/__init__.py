@@ -25,12 +25,12 @@ from millstream.client.errors import (
     StreamGap,
     StreamNotFound,
 )
-from millstream.client.event_id import EventId
 from millstream.client.events import Checks
 from millstream.client.follower import Attempt, Follower
 from millstream.client.reconnect import ReconnectPolicy
 from millstream.client.transcript import Piece
 from millstream.client.verifier import Verifier
+from millstream.event_id import EventId
 
 if TYPE_CHECKING:
     from millstream.client.async_client import AsyncClient, AsyncStream

@@ -16,7 +16,6 @@ import msgspec
 from millstream._core import SseEvent, SseEventTooLarge, SseParser
 from millstream.client import answers
 from millstream.client.errors import ClientError, IntegrityError, StreamFailed, StreamGap
-from millstream.client.event_id import EventId
 from millstream.client.events import (
     UNSTORED,
     Done,
@@ -32,6 +31,7 @@ from millstream.client.reconnect import Backoff, ReconnectPolicy
 from millstream.client.request import Request, resumption
 from millstream.client.transcript import SUCCESSES, Piece, Transcript
 from millstream.client.verifier import Verifier
+from millstream.event_id import EventId
 from millstream.types import Outcome
 
 OnGap = Literal["raise", "accept"]

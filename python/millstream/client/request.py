@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
-from millstream.client.event_id import EventId
+from millstream.event_id import EventId
 
 STREAMS = "/v1/streams"
 _KEY = re.compile(r"[!-~]{1,255}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.client import request as requests
-from millstream.client.event_id import EventId
 from millstream.client.follower import Attempt, Follower, OnGap
 from millstream.client.library import arguments, httpx, timeout_of
 from millstream.client.reconnect import ReconnectPolicy
+from millstream.event_id import EventId
 
 
 class Server:

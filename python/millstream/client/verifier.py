@@ -12,9 +12,9 @@ import zlib
 from dataclasses import dataclass, field, replace
 
 from millstream.client.errors import IntegrityError
-from millstream.client.event_id import EventId
 from millstream.client.events import Checks, Leaf
 from millstream.client.merkle import Merkle
+from millstream.event_id import EventId
 
 LEAF_TOKENS = 8
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
+from millstream.config.secrets import masked
 from millstream.config.settings import Settings
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _message(error: ErrorDetails, location: Location) -> str:
     message = _WORDS.get(kind) or _sentence(error["msg"])
     value = error["input"]
     shown = isinstance(value, int | float | str) and kind not in _VALUE_SAYS_NOTHING
-    return f"{message}, not {value!r}" if shown else message
+    return f"{message}, not {masked(repr(value))}" if shown else message
 
 
 def _sentence(message: str) -> str:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 
 from millstream.config.load import Loaded
 from millstream.config.problems import bare_or_quoted, quoted
+from millstream.config.secrets import masked
 from millstream.config.sources import Keys, Sources
-
-# The password of a URL.
-_PASSWORD = re.compile(r"(?<=://)([^/@]*:)[^/@]+(?=@)")
 
 
 def to_toml(loaded: Loaded) -> str:
@@ -47,5 +44,5 @@ def _value(value: object) -> str:
         return "[" + ", ".join(map(_value, value)) + "]"
     # JSON's numbers and booleans are TOML's.
     if isinstance(value, str):
-        return quoted(_PASSWORD.sub(r"\1***", value))
+        return quoted(masked(value))
     return json.dumps(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from millstream.durable.content_type import OCTET_STREAM, ContentType, parse_content_type
 from millstream.durable.producers import ProducerMark
 from millstream.durable.refusals import Reason, Refusal
-from millstream.durable.registry import Bounds, Created, Creation, StreamRegistry
+from millstream.durable.registry import Bounds, Created, Creation, DurableStreams
 from millstream.durable.stream import Append, Appended, DurableStream
 
 __all__ = [
@@ -21,9 +21,9 @@ __all__ = [
     "Created",
     "Creation",
     "DurableStream",
+    "DurableStreams",
     "ProducerMark",
     "Reason",
     "Refusal",
-    "StreamRegistry",
     "parse_content_type",
 ]

@@ -43,7 +43,7 @@ class Created:
     new: bool
 
 
-class StreamRegistry:
+class DurableStreams:
     """Streams in memory; ``now_ns`` is monotonic, ``unix_ns`` the wall clock.
 
     ``new_id`` gives 8 hexadecimal digits. Once ``leaving`` is true, `sweep` lets live readers go.

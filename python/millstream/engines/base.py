@@ -145,7 +145,7 @@ class Engine(Protocol):
         *,
         branch: int = 0,
     ) -> None:
-        """Generate into a branch of ``log``; ``on_ended`` is called once.
+        """Generate into a branch of ``log``; ``on_ended`` is called once, after this has returned.
 
         Raises `EngineUnavailable`.
         """

@@ -36,7 +36,7 @@ class Directory:
     ) -> None:
         self._registry = registry
         self._store = store
-        self._wakeups = wakeups
+        self._notifier = wakeups.notifier
         self._patience_seconds = patience_seconds
 
     async def find(
@@ -99,7 +99,7 @@ class Directory:
             return
         recording.attach()
         try:
-            await until(condition, recording.log, self._wakeups, seconds=self._patience_seconds)
+            await until(condition, recording.log, self._notifier, seconds=self._patience_seconds)
         finally:
             recording.detach()
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millstream._core import Encoder, Reader
+from millstream.streams.hub import until_due
 
 if TYPE_CHECKING:
-    from millstream._core import Log
-    from millstream.streams.hub import Wakeups
+    from millstream._core import Log, Notifier
 
 
 async def until(
-    condition: Callable[[], bool], log: Log, wakeups: Wakeups, *, seconds: float
+    condition: Callable[[], bool], log: Log, notifier: Notifier, *, seconds: float | None = None
 ) -> bool:
     """Wait, looking after every record, until the condition holds; False if it will not.
 
@@ -25,7 +25,12 @@ async def until(
     try:
         async with asyncio.timeout(seconds):
             while not condition() and not log.closed:
-                await wakeups.wait(Reader(log, encoder, after=log.tail))
+                await until_due(Reader(log, encoder, after=log.tail), notifier)
     except TimeoutError:
         pass
     return condition()
+
+
+async def until_closed(log: Log, notifier: Notifier, *, seconds: float | None = None) -> bool:
+    """Wait for the last record, whoever writes it; False if it does not come in time."""
+    return await until(lambda: log.closed, log, notifier, seconds=seconds)

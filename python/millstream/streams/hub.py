@@ -10,7 +10,7 @@ from millstream import _core
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from millstream._core import Log, Reader, RingConsumer
+    from millstream._core import Log, Notifier, Reader, RingConsumer
 
 
 class Wakeups:
@@ -29,13 +29,7 @@ class Wakeups:
 
     async def wait(self, reader: Reader) -> None:
         """Return once something is due for the reader: records, a gap or the end."""
-        future = self._loop.create_future()
-        if not reader.park(future, self.notifier):
-            return
-        try:
-            await future
-        finally:
-            reader.unpark()
+        await until_due(reader, self.notifier)
 
     def close(self) -> None:
         """Take the descriptor off the loop, after a last look. Idempotent."""
@@ -112,6 +106,17 @@ class Hub:
         wake(self._loop, waiters)
         for request in ended:
             contain(self._loop, self._on_ended, request)
+
+
+async def until_due(reader: Reader, notifier: Notifier) -> None:
+    """Return once something is due for the reader; ``notifier`` is that of the loop's `Wakeups`."""
+    future = asyncio.get_running_loop().create_future()
+    if not reader.park(future, notifier):
+        return
+    try:
+        await future
+    finally:
+        reader.unpark()
 
 
 def wake(loop: asyncio.AbstractEventLoop, waiters: Iterable[object]) -> None:

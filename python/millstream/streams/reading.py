@@ -12,10 +12,10 @@ from millstream.types import Failure, Outcome
 
 if TYPE_CHECKING:
     from millstream._core import Log
+    from millstream.event_id import EventId
     from millstream.store import Recording
     from millstream.store.descriptor import DialectName
     from millstream.streams.encoding import Asked, Framing
-    from millstream.streams.event_id import EventId
     from millstream.streams.stream import Stream
 
 # In the Responses dialect these events come before the first record's.

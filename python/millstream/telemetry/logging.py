@@ -21,6 +21,8 @@ Format = Literal["auto", "json", "text"]
 
 ROOT = "millstream"
 _FIELDS = "millstream_fields"
+SHOWN_OF_STREAM = 8
+"""Characters of a stream's name that a log may show, enough to tell streams apart."""
 _NEEDS_QUOTES = re.compile(r'[\s="\\]|^$')
 
 
@@ -48,6 +50,9 @@ class Logger:
 
     def _log(self, level: int, event: str, error: Cause, fields: dict[str, Field]) -> None:
         if self._logger.isEnabledFor(level):
+            if "stream" in fields:
+                # Whoever knows the whole name can read the stream.
+                fields["stream"] = str(fields["stream"])[:SHOWN_OF_STREAM]
             self._logger.log(level, event, extra={_FIELDS: fields}, exc_info=_exc_info(error))
 
 

@@ -3,16 +3,24 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from millstream.config import load
+from millstream.config import Settings, load
 
 README = Path(__file__).parents[3] / "README.md"
 
 
-def test_the_configuration_in_the_readme_loads(tmp_path: Path) -> None:
-    (block,) = re.findall(r"```toml\n(.*?)```", README.read_text(), re.DOTALL)
+def shown(tmp_path: Path) -> list[Settings]:
+    """The settings of every configuration that the README shows."""
     path = tmp_path / "millstream.toml"
-    path.write_text(block)
+    settings = []
+    for block in re.findall(r"```toml\n(.*?)```", README.read_text(), re.DOTALL):
+        path.write_text(block)
+        settings.append(load(path, environ={}).settings)
+    return settings
 
-    settings = load(path, environ={}).settings
 
-    assert {"requests", "tokens"} <= set(settings.models["chat"].limits.dimensions())
+def test_the_configurations_in_the_readme_load(tmp_path: Path) -> None:
+    shared, whole = shown(tmp_path)
+
+    assert shared.store.kind == "valkey"
+    assert whole.streams.resumable_default
+    assert {"requests", "tokens"} <= set(whole.models["chat"].limits.dimensions())

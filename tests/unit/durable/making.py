@@ -11,8 +11,8 @@ from millstream.durable import (
     Created,
     Creation,
     DurableStream,
+    DurableStreams,
     ProducerMark,
-    StreamRegistry,
     parse_content_type,
 )
 from millstream.durable.content_type import ContentType
@@ -32,14 +32,14 @@ TEXT, JSON = media_type("text/plain"), media_type("application/json")
 
 def registry(
     *, max_streams: int = 10, max_stream_bytes: int = 1 << 20, max_bytes: int = 1 << 22
-) -> StreamRegistry:
+) -> DurableStreams:
     ids = count(1)
     bounds = Bounds(max_streams, max_stream_bytes, max_bytes)
-    return StreamRegistry(bounds, new_id=lambda: f"{next(ids):08x}")
+    return DurableStreams(bounds, new_id=lambda: f"{next(ids):08x}")
 
 
 def created(
-    streams: StreamRegistry, creation: Creation, key: tuple[str, str] = KEY, *, now_ns: int = 0
+    streams: DurableStreams, creation: Creation, key: tuple[str, str] = KEY, *, now_ns: int = 0
 ) -> DurableStream:
     made = streams.create(key, creation, now_ns=now_ns, unix_ns=now_ns)
     assert isinstance(made, Created), made

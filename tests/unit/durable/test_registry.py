@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from millstream.durable import Created, Creation, Reason, Refusal, StreamRegistry
+from millstream.durable import Created, Creation, DurableStreams, Reason, Refusal
 from millstream.durable.expiry import ExpiresAt, Expiry, TimeToLive
 from millstream.durable.registry import STREAM_BYTES
 from tests.unit.durable.making import JSON, KEY, SECOND, TEXT, appended, created, registry, text
@@ -163,7 +163,7 @@ def test_no_idle_time_at_all_ends_a_stream_that_nobody_reads() -> None:
     assert made.gone
 
 
-async def wait(streams: StreamRegistry) -> asyncio.Task[None]:
+async def wait(streams: DurableStreams) -> asyncio.Task[None]:
     found = streams.find(KEY, 0)
     assert found is not None
     never: asyncio.Future[None] = asyncio.get_running_loop().create_future()

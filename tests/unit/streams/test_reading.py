@@ -7,9 +7,9 @@ import zlib
 import pytest
 
 from millstream._core import Log
+from millstream.event_id import EventId
 from millstream.store import BranchDescriptor, Descriptor, Recording
 from millstream.store.descriptor import DialectName
-from millstream.streams.event_id import EventId
 from millstream.streams.reading import Ahead, Finished, Ready, Trimmed, Unknown, reader_for
 from millstream.types import Failure, Kind, Outcome
 
@@ -76,7 +76,7 @@ def test_without_a_cursor_it_is_the_beginning() -> None:
 
 
 def test_a_bare_seq_is_of_the_streams_own_epoch() -> None:
-    assert texts(reader_for(recording(2, epoch=4), EventId(None, 1))) == ["4-2"]
+    assert texts(reader_for(recording(2, epoch=4), EventId(0, 1))) == ["4-2"]
 
 
 @pytest.mark.parametrize("cursor", [EventId(1, 6), EventId(2, 1)])

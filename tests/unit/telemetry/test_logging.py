@@ -99,3 +99,11 @@ def test_messages_of_the_standard_library_are_taken_too() -> None:
     logging.getLogger("millstream.other").warning("%d of %d", 1, 2)
 
     assert json.loads(stream.getvalue())["event"] == "1 of 2"
+
+
+def test_the_name_of_a_stream_opens_it_and_is_shown_in_part() -> None:
+    target = io.StringIO()
+    setup("info", "json", target)
+    LOG.warning("stream_sealed", stream="q2Zb0c7V-secret-of-its-reader")
+
+    assert json.loads(target.getvalue())["stream"] == "q2Zb0c7V"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from time import monotonic_ns, time_ns
 
 from millstream.config import DurableSettings
-from millstream.durable import Bounds, StreamRegistry
+from millstream.durable import Bounds, DurableStreams
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class DurableService:
     ``keep_alive_seconds`` 0 sends no comments.
     """
 
-    streams: StreamRegistry
+    streams: DurableStreams
     settings: DurableSettings
     serves: Callable[[], bool]
     max_body_bytes: int
@@ -32,11 +32,11 @@ class DurableService:
 
 def new_registry(
     settings: DurableSettings, *, leaving: Callable[[], bool] = lambda: False
-) -> StreamRegistry:
+) -> DurableStreams:
     """An empty registry within the bounds of these settings."""
     bounds = Bounds(
         max_streams=settings.max_streams,
         max_stream_bytes=settings.max_stream_bytes,
         max_bytes=settings.max_bytes,
     )
-    return StreamRegistry(bounds, new_id=lambda: secrets.token_hex(4), leaving=leaving)
+    return DurableStreams(bounds, new_id=lambda: secrets.token_hex(4), leaving=leaving)

@@ -12,12 +12,13 @@ from starlette.responses import JSONResponse, Response
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
 from millstream.api.body import read_json
+from millstream.api.branch import branch_request
 from millstream.api.idempotency import keyed
 from millstream.api.opening import open_stream
 from millstream.api.ratelimit import refusal_response
-from millstream.api.responses.asking import branch_request
 from millstream.api.responses.ids import RESPONSE_PREFIX
 from millstream.api.responses.lasting import Lasting, lasting
+from millstream.api.responses.messages import input_prompt
 from millstream.api.responses.objects import response_object
 from millstream.api.responses.parameters import check_parameters
 from millstream.api.responses.schemas import ResponsesRequest
@@ -60,7 +61,7 @@ async def create_response(request: Request) -> Response:
     lasts = lasting(request, body, policy, keyed=key is not None)
     promised = lasts.promised_by
     refuse_unless_found_again(parts, resumable=promised is not None, key=key, name=promised or "")
-    branch = await branch_request(served, body)
+    branch = await branch_request(served, body, input_prompt(body))
     stream_id = new_stream_id()
     generation = _generation(body, branch, lasts, tenant=tenant, stream_id=stream_id)
     opened = await open_stream(parts, generation, key, stream_id=stream_id)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
@@ -19,8 +17,8 @@ from millstream.api.responses.parameters import check_includes
 from millstream.api.services import Services, services
 from millstream.api.streamed import policy_of
 from millstream.api.tenant import tenant_of
-from millstream.api.whole import until_closed
 from millstream.errors import InvalidParameter
+from millstream.streams.following import until_closed
 from millstream.streams.reading import Ready, reader_for
 from millstream.streams.response import StreamResponse
 
@@ -78,9 +76,7 @@ async def delete_response(request: Request, response_id: str) -> Response:
 
 async def _told(found: Stream | Recording, parts: Services) -> None:
     """Wait for the word of the worker that generates it, which may be another one."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await until_closed(found.log, parts.deliveries.notifier)
+    await until_closed(found.log, parts.deliveries.notifier, seconds=PATIENCE_SECONDS)
 
 
 async def _find(request: Request, parts: Services, response_id: str) -> Stream | Recording:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from millstream.api.parameters import refuse_unsupported
+from millstream.api.parameters import check_stream_options, refuse_extra, refuse_unsupported
 from millstream.api.responses.schemas import ResponsesRequest
 from millstream.errors import UnsupportedParameter
 
@@ -57,7 +57,7 @@ def check_parameters(body: ResponsesRequest) -> None:
             raise UnsupportedParameter(f"'{name}' is not supported: {reason}.", param=name)
     refuse_unsupported(extra, type(body).model_fields, harmless=HARMLESS, neutral=NEUTRAL)
     _check_text(body)
-    _check_stream_options(body)
+    check_stream_options(body.stream_options, streamed=body.stream)
     check_includes(body.include or ())
     if body.background and body.store is False:
         raise UnsupportedParameter(
@@ -77,19 +77,11 @@ def check_includes(names: Iterable[str]) -> None:
             )
 
 
-def refuse_extra(where: str, extra: Mapping[str, object] | None, ignored: frozenset[str]) -> None:
-    """Raise `UnsupportedParameter` for the first member that is set and not ignored."""
-    for name, value in (extra or {}).items():
-        if value is not None and name not in ignored:
-            path = f"{where}.{name[:200]}"
-            raise UnsupportedParameter(f"'{path}' is not supported by this server.", param=path)
-
-
 def _check_text(body: ResponsesRequest) -> None:
     text = body.text
     if text is None:
         return
-    refuse_extra("text", text.model_extra, frozenset())
+    refuse_extra("text", text.model_extra)
     if text.verbosity not in (None, "medium"):
         raise UnsupportedParameter(
             "text.verbosity: only 'medium' is supported by this server.", param="text.verbosity"
@@ -101,18 +93,4 @@ def _check_text(body: ResponsesRequest) -> None:
             f"text.format: the type '{text.format.type[:50]}' is not supported, only 'text'.",
             param="text.format",
         )
-    refuse_extra("text.format", text.format.model_extra, frozenset())
-
-
-def _check_stream_options(body: ResponsesRequest) -> None:
-    options = body.stream_options
-    if options is None:
-        return
-    if not body.stream:
-        raise UnsupportedParameter(
-            "stream_options is only allowed with stream: true.", param="stream_options"
-        )
-    for name, value in (options.model_extra or {}).items():
-        if value is not None and value is not False:
-            path = f"stream_options.{name[:200]}"
-            raise UnsupportedParameter(f"'{path}' is not supported by this server.", param=path)
+    refuse_extra("text.format", text.format.model_extra)

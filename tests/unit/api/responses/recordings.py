@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from millstream._core import Log
-from millstream.api.responses.sampling import sampling_params
 from millstream.api.responses.template import response_template
+from millstream.api.sampling import sampling_params
 from millstream.store.descriptor import BranchDescriptor, Descriptor
 from millstream.store.recording import Recording
 from millstream.types import Failure, Kind, Outcome, Usage

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millstream.api.responses.sampling import sampling_params
+from millstream.api.sampling import sampling_params
 from millstream.errors import ContextLengthExceeded
 from millstream.types import SamplingParams
 from tests.unit.api.responses.requests import PROMPT, request

@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from millstream.api.companions import companions
+from millstream.streams.companions import companions
 
 HOLD = """
 import sys
 from pathlib import Path
-from millstream.api.companions import companions
+from millstream.streams.companions import companions
 with companions(Path(sys.argv[1])) as others:
     print(others.several(), flush=True)
     sys.stdin.read()
