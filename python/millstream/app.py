@@ -127,7 +127,13 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         models=_models(settings, engines),
         engines=engines,
         orchestrator=_orchestrator(settings, registry, drain, store, metrics),
-        directory=Directory(registry, store, wakeups),
+        directory=Directory(
+            registry,
+            store,
+            wakeups,
+            # Whoever waits for a worker that is gone learns of its end within two leases.
+            patience_seconds=2 * settings.store.lease_seconds + 2,
+        ),
         store=store,
         deliveries=deliveries,
         drain=drain,
@@ -213,8 +219,14 @@ def _orchestrator(
         registry=registry,
         limiter=_limiter(settings),
         drain=drain,
-        observer=Observers(StreamMetrics(metrics), MoveLog()),
+        observer=_observer(settings, metrics),
         store=store,
         clock=monotonic_ns,
         wall_clock=time_ns,
     )
+
+
+def _observer(settings: Settings, metrics: Metrics) -> Observers:
+    if settings.log.level == "debug":
+        return Observers(StreamMetrics(metrics), MoveLog())
+    return Observers(StreamMetrics(metrics))

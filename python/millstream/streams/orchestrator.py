@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from millstream._core import Log
 from millstream.admission import Lease, Refusal, estimated_cost
@@ -32,8 +33,7 @@ LARGEST_LOG = 1 << 30
 """Bytes and records; a log takes no larger bounds."""
 
 
-@dataclass(frozen=True, slots=True)
-class BranchRequest:
+class BranchRequest(msgspec.Struct, frozen=True):
     """What one branch of a stream is to generate, checked and in tokens."""
 
     model: str
@@ -48,8 +48,7 @@ class BranchRequest:
         return estimated_cost(len(self.prompt), self.params.max_tokens, self.params.n)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """What a client asked for."""
 
     route: str

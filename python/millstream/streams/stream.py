@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -87,12 +86,12 @@ class Stream:
         self._move(State.HANDSHAKING)
 
     def _give_back(self) -> None:
-        with ExitStack() as steps:
-            steps.callback(self._on_closed, self)
-            steps.callback(self._move, State.CLOSED)
-            for branch in self.branches:
-                steps.callback(branch.lease.settle, 0)
-                steps.callback(branch.abort)
+        _take(
+            *[branch.abort for branch in self.branches],
+            *[partial(branch.lease.settle, 0) for branch in self.branches],
+            partial(self._move, State.CLOSED),
+            partial(self._on_closed, self),
+        )
 
     def _engine_ended(self, branch: BranchRun, end: EngineEnd) -> None:
         self.end_branch(branch.index, branch.outcome_after(end))
@@ -111,16 +110,13 @@ class Stream:
         self._move(State.GRACEFUL_STOPPING)
         self.outcome = outcome
         running = [branch for branch in self.branches if branch.outcome is None]
-        # Last in, first out; a step that fails keeps none of the others from being taken.
-        with ExitStack() as steps:
-            steps.callback(self._ended)
-            steps.callback(self._write_end, outcome)
-            for branch in reversed(running):
-                steps.callback(self._write_branch_end, branch, outcome)
-            for branch in running:
-                steps.callback(branch.settle)
-            for branch in running:
-                steps.callback(branch.abort)
+        _take(
+            *[branch.abort for branch in running],
+            *[branch.settle for branch in running],
+            *[partial(self._write_branch_end, branch, outcome) for branch in running],
+            partial(self._write_end, outcome),
+            self._ended,
+        )
         return True
 
     def end_branch(self, index: int, outcome: Outcome) -> bool:
@@ -133,11 +129,12 @@ class Stream:
             return self.end(outcome)
         if branch.outcome is not None or self.lifecycle.ended:
             return False
-        with ExitStack() as steps:
-            steps.callback(self._branch_ended)
-            steps.callback(self._write_branch_end, branch, outcome)
-            steps.callback(branch.settle)
-            steps.callback(branch.abort)
+        _take(
+            branch.abort,
+            branch.settle,
+            partial(self._write_branch_end, branch, outcome),
+            self._branch_ended,
+        )
         return True
 
     def cancel(self, branch: int | None) -> None:
@@ -253,3 +250,15 @@ class Stream:
             sum(usage.prompt_tokens for usage in used),
             sum(usage.completion_tokens for usage in used),
         )
+
+
+def _take(*steps: Callable[[], object]) -> None:
+    """Take every step, whatever becomes of the others; raises the first failure afterwards."""
+    failure: BaseException | None = None
+    for step in steps:
+        try:
+            step()
+        except BaseException as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
