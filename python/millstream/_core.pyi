@@ -468,6 +468,10 @@ class Log:
         """Wall time of the last token record in any branch."""
 
     @property
+    def last_token_seq(self) -> int | None:
+        """Seq of the newest token record that is kept."""
+
+    @property
     def inter_token_sum_ns(self) -> int:
         """Sum of the times counted by `inter_token_counts`, of branch 0."""
 

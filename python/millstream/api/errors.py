@@ -65,7 +65,7 @@ class BodyRefused(Exception):
 
 
 class RouteRefused(Exception):
-    """Refused for what the route knows: no such stream, a cursor, an idempotency key.
+    """Refused for what the route knows: no such stream, a cursor, a field of the head.
 
     ``beside`` are members of the answer next to its ``error``.
     """
@@ -81,8 +81,13 @@ class RouteRefused(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.failure = Failure(message, "invalid_request_error", code, param)
+        self.failure = Failure(message, _kind(status), code, param)
         self.beside = dict(beside or {})
+
+
+def _kind(status: int) -> str:
+    """Whose fault it is, in OpenAI's words."""
+    return "invalid_request_error" if status < 500 else "server_error"
 
 
 def error_response(
@@ -116,7 +121,7 @@ async def _millstream_error(_request: Request, error: Exception) -> JSONResponse
         headers["x-should-retry"] = "false"
     failure = Failure(
         str(error),
-        "invalid_request_error" if status < 500 else "server_error",
+        _kind(status),
         error.code,
         error.param if isinstance(error, RequestError) else None,
     )

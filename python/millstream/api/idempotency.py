@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 
-import msgspec
 from pydantic import BaseModel
 from starlette.requests import Request
 
 from millstream.api.errors import RouteRefused
+from millstream.api.schemas import CreateStreamRequest
 from millstream.store.base import IdempotencyKey
 
 HEADER = "Idempotency-Key"
@@ -52,11 +53,15 @@ def idempotency_key(request: Request, tenant: str) -> IdempotencyKey | None:
 def fingerprint(route: str, body: BaseModel) -> str:
     """What two requests share that ask for the same: SHA-256 over route and body, in hex.
 
-    The order of members, and members that are null or absent, make no difference.
+    The order of members, and members that are null or absent, make no difference; but for those
+    of branches, where null takes a common field away.
     """
     fields = body.model_dump(exclude_none=True)
-    canonical = msgspec.json.encode([route, fields], order="deterministic")
-    return hashlib.sha256(canonical).hexdigest()
+    if isinstance(body, CreateStreamRequest) and body.branches is not None:
+        fields["branches"] = [branch.model_dump(exclude_unset=True) for branch in body.branches]
+    # Not by msgspec: what is ignored of a body may hold numbers of any size.
+    canonical = json.dumps([route, fields], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def other_body() -> RouteRefused:

@@ -95,7 +95,7 @@ async def _claimed(
     claim = Claim(stream_id, keyed.fingerprint)
     ttl_seconds = _longest_life_seconds(generation)
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + PATIENCE_SECONDS
+    awaited, deadline = "", 0.0
     while True:
         earlier = await services.store.claim(keyed.key, claim, ttl_seconds=ttl_seconds)
         if earlier is None:
@@ -105,6 +105,9 @@ async def _claimed(
         found = await services.directory.find(earlier.stream_id, generation.tenant)
         if found is not None:
             return found
+        if earlier.stream_id != awaited:
+            # Each claim has its own time: another one who waits may have taken the key over.
+            awaited, deadline = earlier.stream_id, loop.time() + PATIENCE_SECONDS
         if loop.time() >= deadline:
             # Its worker died in between, or the stream went before the key: nobody has it.
             await services.store.release(keyed.key, earlier.stream_id)

@@ -82,7 +82,7 @@ def _reader(
         case Ready():
             return (
                 _snapshots(stream, asked, answer.after, retry_ms)
-                if asked.snapshot
+                if asked.snapshot or answer.dialect == "native"
                 else answer.reader
             )
         case Trimmed():

@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING
 
 from millstream._core import Reader
 from millstream.streams.encoding import TYPED_END, encoder_for
+from millstream.streams.frames import SnapshotReader
 from millstream.streams.response import StreamResponse
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from millstream._core import Encoder
     from millstream.api.accept import Framing
     from millstream.api.opening import Opened
     from millstream.api.services import Services
     from millstream.config import StreamPolicy
     from millstream.store.recording import Recording
+    from millstream.streams.frames import FrameReader
     from millstream.streams.stream import Stream
 
 
@@ -31,7 +34,7 @@ def streamed_answer(opened: Opened, framing: Framing, services: Services) -> Res
         preface = encoder.prelude()
         return StreamResponse(
             opened.stream,
-            Reader(opened.stream.log, encoder),
+            _reader(opened.stream, encoder, framing),
             deliveries=services.deliveries,
             media_type=framing.media_type,
             headers=opened.headers,
@@ -43,6 +46,14 @@ def streamed_answer(opened: Opened, framing: Framing, services: Services) -> Res
     except BaseException:
         opened.abandon()
         raise
+
+
+def _reader(stream: Stream | Recording, encoder: Encoder, framing: Framing) -> FrameReader:
+    """In the native dialect one that falls behind is told what it missed and goes on."""
+    dialect = stream.descriptor.dialect
+    if dialect != "native":
+        return Reader(stream.log, encoder)
+    return SnapshotReader(stream, encoder, after=0, dialect=dialect, framing=framing.framing)
 
 
 def policy_of(services: Services, stream: Stream | Recording) -> StreamPolicy:

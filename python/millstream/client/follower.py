@@ -196,7 +196,7 @@ class Follower:
         self._checks.record(at, said.text if isinstance(said, Token) else None)
         if isinstance(said, Done):
             self._checks.done(said.checks)
-        if self._given is not None and at.seq <= self._given.seq:
+        if self._given is not None and (at.epoch, at.seq) <= (self._given.epoch, self._given.seq):
             self._compare(at, self._given, said)
             piece = None
         else:

@@ -88,6 +88,9 @@ class Verifier:
         first, self._fresh = self._fresh, False
         if first and at.seq != self._state.seq + 1 and at.seq == self._good.seq + 1:
             self.rewind()  # the server found our checksum wrong and begins again at its last leaf
+        if first and text is None and self._outlived_by(at):
+            # Its producer died with records that only we have; what comes now is the end.
+            self.skip(at.seq - 1)
         if self._expected is not None:
             raise self._broken(f"leaf {self._expected.index} did not come")
         self._check_place(at)
@@ -143,6 +146,11 @@ class Verifier:
         epoch = 1 if self._state.at is None else self._state.at.epoch
         self._state = self._good = Checkpoint.joining(EventId(epoch, seq))
         self._expected = None
+
+    def _outlived_by(self, at: EventId) -> bool:
+        """Whether ``at`` is of a later producer who knows less of the stream than we have."""
+        ours = self._state.at
+        return ours is not None and at.epoch > ours.epoch and at.seq <= ours.seq
 
     def _check_place(self, at: EventId) -> None:
         due = self._state.seq + 1

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 MAX_SEND_BYTES = 65536
 """What one delivery holds of its stream at most, but for the frame that reaches it: a client that
-does not read costs this much here, and the server's and the kernel's buffers."""
+does not read costs this much here, and the server's and the kernel's buffers. Only the gap frame
+of a native reader that was left behind may be larger: it holds what the log keeps of the text."""
 # One newline: openai-python dispatches on a blank line once it has seen an `id:`, and then
 # fails on the empty data.
 KEEP_ALIVE = b":\n"

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from millstream._core import Encoder, Reader
+from millstream._core import Reader
 from millstream.types import Usage
 
 if TYPE_CHECKING:
-    from millstream._core import Log, Notifier
+    from millstream._core import Encoder, Log, Notifier
     from millstream.store.descriptor import Descriptor, DialectName
     from millstream.store.recording import Recording
     from millstream.streams.encoding import Framing
@@ -104,7 +104,7 @@ class SnapshotReader:
         return
 
     def _bridged(self, *, oldest: int) -> bytes:
-        latest = last_token(self._log, oldest=oldest)
+        latest = self._log.last_token_seq or oldest - 1
         frame = gap_frame(
             self._descriptor,
             self._log,
@@ -138,29 +138,6 @@ def gap_frame(
     if dialect in _OBJECTS:
         return _framed(None, _chunk(descriptor, dialect, gap), framing)
     return _framed("gap", gap, framing)
-
-
-def last_token(log: Log, *, oldest: int) -> int:
-    """Seq of the last token record from ``oldest`` on, ``oldest - 1`` if there is none."""
-    encoder = Encoder(
-        dialect="native", framing="ndjson", chunk_id="", model="", created=0, metadata=True
-    )
-    reader, last = Reader(log, encoder, after=oldest - 1), oldest - 1
-    while lines := reader.take(1 << 20):
-        for line in lines.splitlines():
-            event = msgspec.json.decode(line, type=_Event)
-            if event.event == "token":
-                last = event.stream.seq
-    return last
-
-
-class _Metadata(msgspec.Struct):
-    seq: int = 0
-
-
-class _Event(msgspec.Struct):
-    event: str
-    stream: _Metadata = msgspec.field(default_factory=_Metadata)
 
 
 def _text(log: Log, branch: int, choice: int, omitted_bytes: int, text: str) -> dict[str, object]:

@@ -215,6 +215,11 @@ impl Log {
     }
 
     #[getter]
+    fn last_token_seq(&self) -> Option<u64> {
+        self.core.last_token_seq()
+    }
+
+    #[getter]
     fn branches(&self) -> usize {
         self.core.branches()
     }

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from millstream.api import opening
 from millstream.api.errors import RouteRefused
 from millstream.api.idempotency import fingerprint, idempotency_key
-from millstream.api.schemas import ChatCompletionRequest
+from millstream.api.schemas import ChatCompletionRequest, CreateStreamRequest
 from millstream.api.services import Services
 from millstream.store.base import Claim, IdempotencyKey
 from tests.unit.api.test_streams import ASKED, STREAMS, TEXT, silent, text_of
@@ -71,6 +71,24 @@ def test_the_fingerprint_is_of_what_is_asked_and_not_of_how_it_is_written() -> N
         fingerprint("/a", body(seed=1, user="u", temperature=0, stream=True)),
     ]
     assert len({first, *others}) == 5
+
+
+def test_a_null_counts_only_where_it_takes_a_common_field_away() -> None:
+    def several(**fields: object) -> CreateStreamRequest:
+        branches = [{"model": "m", **fields}]
+        return CreateStreamRequest.model_validate(
+            {"prompt": "p", "stop": "x", "seed": None, "branches": branches}
+        )
+
+    assert fingerprint("/a", several()) != fingerprint("/a", several(stop=None))
+    assert fingerprint("/a", several(seed=1)) == fingerprint("/a", several(seed=1))
+
+
+def test_numbers_of_any_size_have_a_fingerprint() -> None:
+    huge = 10**40
+    assert fingerprint("/a", body(metadata={"n": huge})) != fingerprint(
+        "/a", body(metadata={"n": huge + 1})
+    )
 
 
 # --- over the whole app -----------------------------------------------------------------------

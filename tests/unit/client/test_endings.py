@@ -91,6 +91,24 @@ def test_a_hand_over_is_followed_after_its_wait() -> None:
         reading.next_attempt(0.0)
 
 
+def test_a_producer_that_died_with_records_that_only_we_have_is_followed_too() -> None:
+    seen = ended(*((Kind.TOKEN, text) for text in "abcdef"))
+    stored = ended(*((Kind.TOKEN, text) for text in "ab"))
+    stored.epoch = 2
+    stored.add(Kind.ERROR, json.dumps(ERROR))
+    stored.add(Kind.END, "engine_lost")
+    bodies = [
+        b"".join(one.data for one in seen.frames()[:5]),
+        b"".join(one.data for one in stored.frames(2)),
+    ]
+    reading, pieces = follower(), list[str]()
+    with pytest.raises(StreamFailed, match="engine_lost: the engine is gone"):  # noqa: PT012
+        for piece in read(reading, seen, lambda nth, _: bodies[nth - 1]):
+            pieces.append(piece.text)
+    assert "".join(pieces) == "abcde"
+    assert reading.restarts == 0
+
+
 def test_a_producer_that_died_is_followed_into_the_next_epoch() -> None:
     stream = ended((Kind.TOKEN, "half"))
     stream.epoch = 2

@@ -22,6 +22,18 @@ def test_seqs_start_at_one_and_have_no_gaps() -> None:
     assert (log.tail, log.oldest, log.closed) == (4, 1, True)
 
 
+def test_the_newest_token_is_found_among_what_is_kept() -> None:
+    log = _core.Log(max_bytes=4)
+    newest = log.last_token_seq
+    assert newest is None
+    write(log, "a", "b", "c")
+    log.append(Kind.FINISH, "s", time_ns=1)
+    assert (log.last_token_seq, log.oldest) == (3, 1)
+    log.append(Kind.USAGE, "{}{}", time_ns=1)
+    newest = log.last_token_seq
+    assert (newest, log.oldest) == (None, 5)
+
+
 def test_the_stream_has_one_outcome() -> None:
     log = _core.Log()
     assert log.close("cancelled", time_ns=1)

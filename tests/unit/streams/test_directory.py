@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-
-import pytest
 
 from millstream._core import Log
 from millstream.store import BranchDescriptor, Descriptor, Recording
@@ -13,13 +10,6 @@ from millstream.streams.directory import Directory
 from millstream.streams.hub import Wakeups
 from millstream.types import Kind, Outcome
 from tests.unit.streams.parts import SECOND, Bench
-
-
-@pytest.fixture
-async def wakeups() -> AsyncIterator[Wakeups]:
-    made = Wakeups()
-    yield made
-    made.close()
 
 
 def elsewhere(bench: Bench, *, tenant: str = "default", branches: int = 1) -> Recording:

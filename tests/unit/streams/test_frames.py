@@ -11,7 +11,7 @@ from millstream._core import Log
 from millstream.store.descriptor import BranchDescriptor, Descriptor, DialectName
 from millstream.store.recording import Recording
 from millstream.streams.encoding import Framing, encoder_for
-from millstream.streams.frames import SnapshotReader, last_token
+from millstream.streams.frames import SnapshotReader
 from millstream.types import Kind, Outcome, Usage
 
 KEPT = 16
@@ -175,12 +175,3 @@ def test_a_native_gap_is_an_event_without_an_id_in_one_line_of_data() -> None:
     assert event == "event: gap"
     assert json.loads(data.removeprefix("data: "))["text"][0]["text"].startswith("a\n\r\n\u2028b")
     assert rest == ["", ""]
-
-
-def test_the_last_token_is_found_among_what_is_kept() -> None:
-    log = Log()
-    assert last_token(log, oldest=1) == 0
-    tokens(log, 1, 3)
-    log.append(Kind.FINISH, "stop", time_ns=1)
-    assert last_token(log, oldest=1) == 3
-    assert last_token(log, oldest=4) == 3

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from starlette.responses import Response
 
 from millstream.api.durable import headers as field
-from millstream.api.durable.denied import Denied
-from millstream.api.errors import error_response
+from millstream.api.errors import RouteRefused, error_response
 from millstream.durable import DurableStream, Reason, Refusal
-from millstream.types import Failure
 
 SECURITY: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
@@ -39,9 +38,10 @@ _STATUSES: Mapping[Reason, int] = {
 }
 
 
-def denied(error: Denied) -> Response:
-    """An error object; no cache keeps it."""
-    return _failure(error.status, error.code, error.message, {})
+def denied(error: RouteRefused, more: Mapping[str, str] = MappingProxyType({})) -> Response:
+    """An error object, with these header fields; no cache keeps it."""
+    headers = {"cache-control": "no-store", **more}
+    return error_response(error.status, error.failure, headers=headers)
 
 
 def refused(refusal: Refusal, stream: DurableStream | None = None) -> Response:
@@ -56,7 +56,8 @@ def refused(refusal: Refusal, stream: DurableStream | None = None) -> Response:
     ):
         if value is not None:
             more[name] = str(value)
-    return _failure(_STATUSES[refusal.reason], refusal.reason, refusal.message, more)
+    error = RouteRefused(_STATUSES[refusal.reason], str(refusal.reason), refusal.message)
+    return denied(error, more)
 
 
 def position(stream: DurableStream) -> dict[str, str]:
@@ -67,12 +68,6 @@ def position(stream: DurableStream) -> dict[str, str]:
     return found
 
 
-def no_stream() -> Denied:
+def no_stream() -> RouteRefused:
     """There is no such stream, or no more."""
-    return Denied(404, "stream_not_found", "There is no stream at this path.")
-
-
-def _failure(status: int, code: str, message: str, more: Mapping[str, str]) -> Response:
-    kind = "invalid_request_error" if status < 500 else "server_error"
-    headers = {"cache-control": "no-store", **more}
-    return error_response(status, Failure(message, kind, str(code)), headers=headers)
+    return RouteRefused(404, "stream_not_found", "There is no stream at this path.")

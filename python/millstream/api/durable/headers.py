@@ -6,7 +6,7 @@ import re
 
 from starlette.datastructures import Headers
 
-from millstream.api.durable.denied import Denied
+from millstream.api.errors import RouteRefused
 from millstream.durable import ContentType, ProducerMark, parse_content_type
 from millstream.durable.expiry import Expiry, parse_expires_at, parse_ttl
 
@@ -48,21 +48,22 @@ def wants_closed(headers: Headers) -> bool:
 
 
 def content_type_of(headers: Headers) -> ContentType | None:
-    """The media type of the body; None if nothing was said. Raises `Denied`."""
+    """The media type of the body; None if nothing was said. Raises `RouteRefused`."""
     header = headers.get("content-type", "").strip()
     if not header:
         return None
     parsed = parse_content_type(header)
     if parsed is None:
-        raise Denied(400, "invalid_content_type", "The Content-Type is not a media type.")
+        raise RouteRefused(400, "invalid_content_type", "The Content-Type is not a media type.")
     return parsed
 
 
 def expiry_of(headers: Headers) -> Expiry:
-    """When the new stream is to end; raises `Denied`."""
+    """When the new stream is to end; raises `RouteRefused`."""
     ttl, instant = headers.get(TTL), headers.get(EXPIRES_AT)
     if ttl is not None and instant is not None:
-        raise Denied(400, "invalid_expiry", "Stream-TTL and Stream-Expires-At exclude each other.")
+        message = "Stream-TTL and Stream-Expires-At exclude each other."
+        raise RouteRefused(400, "invalid_expiry", message)
     if ttl is not None:
         return _known(parse_ttl(ttl.strip()), "Stream-TTL must be a whole number of seconds.")
     if instant is not None:
@@ -72,15 +73,15 @@ def expiry_of(headers: Headers) -> Expiry:
 
 
 def sequence_of(headers: Headers) -> str | None:
-    """The writer's own sequence; raises `Denied`."""
+    """The writer's own sequence; raises `RouteRefused`."""
     sequence = headers.get(SEQUENCE)
     if sequence is not None and len(sequence) > MAX_VALUE_LENGTH:
-        raise Denied(400, "invalid_sequence", "Stream-Seq is longer than 256 characters.")
+        raise RouteRefused(400, "invalid_sequence", "Stream-Seq is longer than 256 characters.")
     return sequence
 
 
 def producer_of(headers: Headers) -> ProducerMark | None:
-    """Which append of which producer this is; raises `Denied`."""
+    """Which append of which producer this is; raises `RouteRefused`."""
     values = [headers.get(name) for name in (PRODUCER_ID, PRODUCER_EPOCH, PRODUCER_SEQUENCE)]
     name, epoch, sequence = values
     if name is None and epoch is None and sequence is None:
@@ -99,11 +100,11 @@ def _integer(name: str, text: str) -> int:
     return int(text)
 
 
-def _bad_producer(message: str) -> Denied:
-    return Denied(400, "invalid_producer", message)
+def _bad_producer(message: str) -> RouteRefused:
+    return RouteRefused(400, "invalid_producer", message)
 
 
 def _known(expiry: Expiry, message: str) -> Expiry:
     if expiry is None:
-        raise Denied(400, "invalid_expiry", message)
+        raise RouteRefused(400, "invalid_expiry", message)
     return expiry

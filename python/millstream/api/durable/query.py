@@ -8,7 +8,7 @@ from typing import Literal
 
 from starlette.datastructures import QueryParams
 
-from millstream.api.durable.denied import Denied
+from millstream.api.errors import RouteRefused
 from millstream.durable import DurableStream
 from millstream.durable.offsets import NOW, Offset, parse_offset
 
@@ -27,7 +27,7 @@ class ReadQuery:
 
 
 def read_query(params: QueryParams) -> ReadQuery:
-    """The query; raises `Denied`. Parameters that are not known are ignored."""
+    """The query; raises `RouteRefused`. Parameters that are not known are ignored."""
     mode = _mode(params.get("live"))
     tokens = params.getlist("offset")
     if len(tokens) > 1:
@@ -41,10 +41,10 @@ def read_query(params: QueryParams) -> ReadQuery:
 
 
 def place(stream: DurableStream, offset: Offset) -> int:
-    """The position to read from; raises `Denied`."""
+    """The position to read from; raises `RouteRefused`."""
     if offset.stream_id is not None and offset.stream_id != stream.id:
         message = "The offset is one of an earlier stream at this path."
-        raise Denied(410, "offset_of_earlier_stream", message)
+        raise RouteRefused(410, "offset_of_earlier_stream", message)
     if offset.position is None:
         return stream.tail
     if offset.position > stream.tail:
@@ -55,9 +55,9 @@ def place(stream: DurableStream, offset: Offset) -> int:
 def _mode(live: str | None) -> Mode:
     mode = _MODES.get(live)
     if mode is None:
-        raise Denied(400, "invalid_live_mode", "live must be long-poll or sse.")
+        raise RouteRefused(400, "invalid_live_mode", "live must be long-poll or sse.")
     return mode
 
 
-def _bad_offset(message: str) -> Denied:
-    return Denied(400, "invalid_offset", message)
+def _bad_offset(message: str) -> RouteRefused:
+    return RouteRefused(400, "invalid_offset", message)

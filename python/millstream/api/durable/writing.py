@@ -9,7 +9,7 @@ from starlette.responses import Response
 from millstream.api.durable import headers as field
 from millstream.api.durable.answers import no_stream, position, refused
 from millstream.api.durable.call import Call
-from millstream.api.durable.denied import Denied
+from millstream.api.errors import RouteRefused
 from millstream.durable import OCTET_STREAM, Append, Appended, Creation, DurableStream, Refusal
 from millstream.durable.expiry import ExpiresAt, TimeToLive, format_expires_at
 
@@ -18,7 +18,7 @@ async def create(call: Call) -> Response:
     """PUT: make the stream, or find that it exists as asked for."""
     asked = call.request.headers
     if field.FORKED_FROM in asked:
-        raise Denied(501, "forks_not_supported", "Forks of streams are not supported.")
+        raise RouteRefused(501, "forks_not_supported", "Forks of streams are not supported.")
     creation = Creation(
         content_type=field.content_type_of(asked) or OCTET_STREAM,
         expiry=field.expiry_of(asked),

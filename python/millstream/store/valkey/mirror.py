@@ -64,6 +64,12 @@ class Mirror(Recording):
             if entry_id > self.last and not self.log.closed:
                 self.log.unpack(fields[1])
                 self.last = entry_id
+                self._follow_epoch(entry_id.epoch)
+
+    def _follow_epoch(self, epoch: int) -> None:
+        # Whoever comes from the epoch before may have more of it than was ever stored.
+        if epoch > self.descriptor.epoch:
+            self.descriptor = msgspec.structs.replace(self.descriptor, epoch=epoch)
 
     def lose(self, failure: Failure, *, time_ns: int) -> None:
         """End it here, when nobody anywhere can say how it goes on. Unix time."""

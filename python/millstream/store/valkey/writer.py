@@ -92,8 +92,9 @@ class Writer:
         while True:
             await self._wait()
             try:
+                # Under load there is always more to write, and keys must not expire meanwhile.
                 while await self.flush():
-                    pass
+                    await self._renew()
                 await self._renew()
                 self.stuck = False
             except StoreUnavailable:
@@ -137,8 +138,12 @@ class Writer:
     async def _forget_dropped(self) -> None:
         """Take away what is there of streams that were dropped: it would look live for ever."""
         while self._dropped:
-            await self._connection.call("write", ("DEL", *self._dropped[0]))
-            self._dropped.popleft()
+            keys = self._dropped.popleft()
+            try:
+                await self._connection.call("write", ("DEL", *keys))
+            except BaseException:
+                self._dropped.appendleft(keys)
+                raise
 
     async def _make_sure(self) -> None:
         """Find out what is there of streams whose replies never came, or were not as expected."""

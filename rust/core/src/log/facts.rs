@@ -6,6 +6,7 @@ use super::latency::InterToken;
 use super::progress::Checks;
 use super::shared::Log;
 use super::store::TextSoFar;
+use crate::record::Kind;
 
 impl<W> Log<W> {
     /// Whether the terminal record was written.
@@ -131,6 +132,14 @@ impl<W> Log<W> {
     pub fn snapshot(&self) -> Vec<TextSoFar> {
         let state = self.state.lock();
         state.store.texts()
+    }
+
+    /// The seq of the newest token record that is kept.
+    pub fn last_token_seq(&self) -> Option<u64> {
+        let state = self.state.lock();
+        let mut newest_first = state.store.since(0).rev();
+        let token = newest_first.find(|record| record.kind == Kind::Token)?;
+        Some(token.seq)
     }
 
     /// The checks over the text so far; none if the log makes none.

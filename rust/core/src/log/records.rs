@@ -72,7 +72,7 @@ impl Records {
     }
 
     /// The records from `seq` on, in order; found without a search.
-    pub(super) fn since(&self, seq: u64) -> impl Iterator<Item = Record<'_>> {
+    pub(super) fn since(&self, seq: u64) -> impl DoubleEndedIterator<Item = Record<'_>> {
         let oldest = self.oldest();
         let skip = usize::try_from(seq.saturating_sub(oldest)).unwrap_or(usize::MAX);
         let from = skip.min(self.slots.len());

@@ -97,7 +97,7 @@ impl Store {
     }
 
     /// The kept records from `seq` on, in order.
-    pub(super) fn since(&self, seq: u64) -> impl Iterator<Item = Record<'_>> {
+    pub(super) fn since(&self, seq: u64) -> impl DoubleEndedIterator<Item = Record<'_>> {
         self.records.since(seq)
     }
 
