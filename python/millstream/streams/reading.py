@@ -104,6 +104,8 @@ def reader_for(
         starting_after=starting_after,
     )
     preface = encoder.prelude() if place == 0 else b""
+    if starting_after is None and not preface and _nothing_left(recording, place, dialect):
+        return Finished()
     return Ready(
         Reader(log, encoder, after=place),
         dialect_of(recording.descriptor, dialect),
@@ -130,6 +132,18 @@ def _place(
     if log.closed and place == log.tail:
         return Finished()
     return place
+
+
+def _nothing_left(recording: Stream | Recording, after: int, dialect: Asked | None) -> bool:
+    """Whether it is over, and no record behind this place has a frame in the dialect.
+
+    OpenAI's has none for how a stream ended badly: who is answered with an empty body that is cut
+    off would come back for ever.
+    """
+    if not recording.log.closed:
+        return False
+    reader = Reader(recording.log, encoder_for(recording.descriptor, dialect=dialect), after=after)
+    return not reader.take(1) and reader.finished
 
 
 def _cut_short(log: Log, cursor: EventId, *, epoch: int) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from millstream._core import Log
 from millstream.event_id import EventId
 from millstream.store import BranchDescriptor, Descriptor, Recording
+from millstream.store.descriptor import DialectName
 from millstream.streams.reading import Ahead, Finished, Ready, Trimmed, Unknown, reader_for
 from millstream.types import Failure, Kind, Outcome
 
@@ -21,13 +22,14 @@ def recording(
     max_records: int = 1000,
     epoch: int = 1,
     error: str | None = None,
+    dialect: DialectName = "native",
 ) -> Recording:
     """A stream of numbered tokens."""
     descriptor = Descriptor(
         id="s",
         epoch=epoch,
         route="r",
-        dialect="native",
+        dialect=dialect,
         created=7,
         branches=(BranchDescriptor(model="m", chunk_id="c"),),
         resumable=True,
@@ -160,3 +162,23 @@ def test_a_reader_of_events_by_number_needs_no_more_than_it_asks_for() -> None:
     assert isinstance(answer, Ready)
     assert answer.after == 15
     assert reader_for(kept, None, starting_after=17) == Trimmed(16, 20)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error", "last"),
+    [(Outcome.CANCELLED, None, 3), (Outcome.SHED, "shed", 4), (Outcome.UPSTREAM_ERROR, "e", 4)],
+)
+def test_a_client_that_has_the_last_frame_of_a_bad_end_need_not_come_back(
+    outcome: Outcome, error: str | None, last: int
+) -> None:
+    # OpenAI's frames do not say how such a stream ended: it got an empty body, cut off, for ever.
+    chat = recording(3, ended=outcome, error=error, dialect="chat")
+    assert reader_for(chat, EventId(1, last)) == Finished()
+    assert texts(reader_for(chat, EventId(1, last), dialect="native")) == [f"1-{last + 1}"]
+    assert texts(reader_for(chat, EventId(1, last - 1))) == [f"1-{last}"]
+
+
+def test_a_good_end_is_a_frame_of_its_own() -> None:
+    chat = recording(3, ended=Outcome.COMPLETED, dialect="chat")
+    assert texts(reader_for(chat, EventId(1, 3))) == ["1-4"]
+    assert reader_for(chat, EventId(1, 4)) == Finished()
