@@ -25,7 +25,13 @@ from millstream.api import (
 )
 from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
-from millstream.config import LimitSettings, Settings, TorchEngineSettings
+from millstream.config import (
+    LimitSettings,
+    Settings,
+    StoreSettings,
+    StreamSettings,
+    TorchEngineSettings,
+)
 from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
@@ -106,12 +112,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         shared=store.shared,
         clock=monotonic_ns,
     )
-    deliveries = Deliveries(
-        wakeups.notifier,
-        keep_alive_ns=int(settings.streams.keep_alive_seconds * 1e9) or None,
-        blocked_send_ns=int(settings.streams.blocked_send_seconds * 1e9),
-        coalesce_ns=settings.streams.coalesce_ms * 1_000_000,
-    )
+    deliveries = _deliveries(settings.streams, wakeups)
     hubs = Hubs(wakeups, metrics.dropped_records)
     engines = {name: _engine(name, engine, hubs) for name, engine in settings.engines.items()}
     for engine in engines.values():
@@ -127,13 +128,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         models=_models(settings, engines),
         engines=engines,
         orchestrator=_orchestrator(settings, registry, drain, store, metrics),
-        directory=Directory(
-            registry,
-            store,
-            wakeups,
-            # Whoever waits for a worker that is gone learns of its end within two leases.
-            patience_seconds=2 * settings.store.lease_seconds + 2,
-        ),
+        directory=_directory(settings.store, registry, store, wakeups),
         store=store,
         deliveries=deliveries,
         drain=drain,
@@ -142,6 +137,22 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         several_workers=others.several,
         retry_ms=partial(retry_ms, Random()),  # noqa: S311 - no secret
     )
+
+
+def _deliveries(settings: StreamSettings, wakeups: Wakeups) -> Deliveries:
+    return Deliveries(
+        wakeups.notifier,
+        keep_alive_ns=int(settings.keep_alive_seconds * 1e9) or None,
+        blocked_send_ns=int(settings.blocked_send_seconds * 1e9),
+        coalesce_ns=settings.coalesce_ms * 1_000_000,
+    )
+
+
+def _directory(
+    settings: StoreSettings, registry: StreamRegistry, store: StreamStore, wakeups: Wakeups
+) -> Directory:
+    # Whoever waits for a worker that is gone learns of its end within two leases.
+    return Directory(registry, store, wakeups, patience_seconds=2 * settings.lease_seconds + 2)
 
 
 def _durable(

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from millstream.store import Claim, IdempotencyKey
-from millstream.store.valkey import ValkeyStore
+from millstream.store.valkey import ValkeyStore, mirrors
 from tests.integration.valkey_server import ValkeyServer
 from tests.integration.valkey_stores import Producer, Workers, found
 from tests.unit.store.recordings import finish, recording
@@ -53,6 +53,20 @@ async def test_a_discarded_stream_is_gone_everywhere_and_its_key_is_free(
     await until_true(lambda: not valkey.client.keys("ms:{a}*"), seconds=30)
     await until_true(lambda: not valkey.client.keys("ms:claim:*"), seconds=30)
     assert await there.claim(KEY, Claim("b", "f"), ttl_seconds=60) is None
+
+
+async def test_asking_again_and_again_keeps_no_copy_of_a_discarded_stream(
+    workers: Workers, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirrors, "LINGER_NS", 200_000_000)
+    here, there = await workers.open(), await workers.open()
+    stream = recording("a", "text")
+    here.publish(stream, Producer())
+    here.keep(finish(stream))
+    await until_true(lambda: valkey.client.hexists("ms:{a}", "outcome"), seconds=30)
+    await found(there, "a")
+    await here.discard("a")
+    await gone(there, "a")
 
 
 async def test_a_stream_that_is_discarded_before_it_is_written_does_not_come_back(

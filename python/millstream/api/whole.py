@@ -39,8 +39,7 @@ async def whole_answer(
     """Wait for the end of the stream, or for the client to leave, and answer.
 
     ``content`` makes the answer of a stream with one of the outcomes ``answered``; the others are
-    errors.
-    Raises `RouteRefused` (410) where the text of an earlier stream is no longer whole.
+    errors. Raises `RouteRefused` (410) where the text of an earlier stream is no longer whole.
     """
     stream = opened.stream
     stream.attach()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from millstream.telemetry.logging import get_logger
@@ -39,27 +40,23 @@ class Observers:
 
     def admitted(self, stream: Stream) -> None:
         """The stream has begun."""
-        for observer in self._observers:
-            try:
-                observer.admitted(stream)
-            except Exception as error:
-                _failed(observer, stream, error)
+        self._tell(stream, lambda observer: observer.admitted(stream))
 
     def moved(self, stream: Stream, origin: State, to: State) -> None:
         """The stream has gone from one state to another."""
-        for observer in self._observers:
-            try:
-                observer.moved(stream, origin, to)
-            except Exception as error:
-                _failed(observer, stream, error)
+        self._tell(stream, lambda observer: observer.moved(stream, origin, to))
 
     def closed(self, stream: Stream) -> None:
         """The stream has its outcome and its readers are gone."""
+        self._tell(stream, lambda observer: observer.closed(stream))
+
+    def _tell(self, stream: Stream, tell: Callable[[Observer], None]) -> None:
         for observer in self._observers:
             try:
-                observer.closed(stream)
+                tell(observer)
             except Exception as error:
-                _failed(observer, stream, error)
+                name = type(observer).__name__
+                _log.error("observer_failed", error=error, observer=name, stream=stream.id)
 
 
 class MoveLog:
@@ -74,7 +71,3 @@ class MoveLog:
 
     def closed(self, stream: Stream) -> None:
         """Its last move came before."""
-
-
-def _failed(observer: Observer, stream: Stream, error: Exception) -> None:
-    _log.error("observer_failed", error=error, observer=type(observer).__name__, stream=stream.id)

@@ -1,4 +1,4 @@
-"""What the writer does when it never comes to rest."""
+"""What the writer does when it never comes to rest, and when there is nothing to write."""
 
 from __future__ import annotations
 
@@ -46,19 +46,25 @@ class BusyServer:
         return [b"1" for _ in commands]
 
 
-async def test_keys_are_renewed_although_there_is_always_more_to_write() -> None:
-    stream = recording("a", *"x" * FULL_ENTRY_RECORDS)
-    server = BusyServer(stream)
-    writer = Writer(
+def writer_to(server: BusyServer) -> Writer:
+    return Writer(
         server,  # type: ignore[arg-type]
         Health(clock=server.clock, observer=Unobserved()),
         flush_ns=1,
         clock=server.clock,
         observer=Unobserved(),
     )
-    writer.add(
-        Outgoing(stream, Producer(), owner="me", claim=None, live_ttl_ms=1000, max_entries=100)
-    )
+
+
+def outgoing(stream: Recording) -> Outgoing:
+    return Outgoing(stream, Producer(), owner="me", claim=None, live_ttl_ms=1000, max_entries=100)
+
+
+async def test_keys_are_renewed_although_there_is_always_more_to_write() -> None:
+    stream = recording("a", *"x" * FULL_ENTRY_RECORDS)
+    server = BusyServer(stream)
+    writer = writer_to(server)
+    writer.add(outgoing(stream))
     running = asyncio.create_task(writer.run())
     try:
         async with asyncio.timeout(30):
@@ -67,3 +73,17 @@ async def test_keys_are_renewed_although_there_is_always_more_to_write() -> None
         running.cancel()
     assert server.rounds < ROUNDS
     assert {command[0] for command in server.renewals} == {"PEXPIRE"}
+
+
+async def test_a_stream_whose_records_were_dropped_before_they_were_written_asks_nothing() -> None:
+    stream = recording("a", max_bytes=4)
+    server = BusyServer(stream)
+    server.rounds = ROUNDS
+    writer = writer_to(server)
+    waiting = outgoing(stream)
+    writer.add(waiting)
+    assert await writer.flush()
+    write(stream, "longer than the log")
+    assert not await writer.flush()
+    assert waiting.sure
+    assert server.renewals == []

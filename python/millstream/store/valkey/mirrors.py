@@ -58,7 +58,9 @@ class Mirrors:
         """
         mirror = self._mirrors.get(stream_id)
         if mirror is not None:
-            mirror.idle_since_ns = None
+            # Of a stream that has ended nothing more is heard, not even that it was discarded.
+            if not mirror.log.closed:
+                mirror.idle_since_ns = None
             return mirror
         if not is_stream_id(stream_id):
             return None

@@ -57,6 +57,10 @@ class Round:
         if not outgoing.created:
             self.commands.extend(outgoing.create())
         entry = self._add_entry(outgoing, start)
+        if len(self.commands) == start:
+            # What is there was dropped before it could be written; no reply will settle this.
+            outgoing.sure = True
+            return
         self._parts.append(_Part(outgoing, len(self.commands) - start, entry))
 
     def _add_entry(self, outgoing: Outgoing, start: int) -> _Entry | None:
