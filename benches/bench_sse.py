@@ -46,6 +46,7 @@ OPTIONS: dict[str, Any] = {
     "created": CREATED,
 }
 METADATA: dict[str, Any] = {"metadata": True, "epoch": 7}
+FIELDS: dict[str, Any] = {"fields": True, "epoch": 7}
 
 
 def chunk(record: twin.Record) -> dict[str, Any]:
@@ -122,6 +123,7 @@ def resumed_twin(**options: Any) -> twin.Encoder:
 ENCODERS: dict[str, Callable[[], bytes]] = {
     "millstream": batch(_core.Encoder(**OPTIONS).resumed()),
     "millstream, id and metadata": batch(_core.Encoder(**OPTIONS, **METADATA).resumed()),
+    "millstream, id and field lines": batch(_core.Encoder(**OPTIONS, **FIELDS).resumed()),
     "twin": batch(resumed_twin()),
     "twin, id and metadata": batch(resumed_twin(**METADATA)),
     "Python template": each(template),

@@ -7,7 +7,6 @@ that the client can tell its delay.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import os
 from collections.abc import AsyncIterator
@@ -17,13 +16,23 @@ from time import monotonic_ns, time_ns
 from fastapi import FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
-from millstream._core import Encoder, Log, Reader, RingConsumer, RingProducer
+from millstream._core import Log, Reader, RingConsumer, RingProducer
+from millstream.admission import Limits, MemoryLimiter
 from millstream.app import App
+from millstream.config import StreamPolicy
+from millstream.engines.base import Engine
 from millstream.middleware.request_id import RequestIdMiddleware
+from millstream.store.memory import MemoryStore
+from millstream.streams.branch import Deadlines
 from millstream.streams.deliveries import Deliveries
+from millstream.streams.drain import Drain
+from millstream.streams.encoding import encoder_for
 from millstream.streams.hub import Hub, Wakeups
+from millstream.streams.observer import Observers
+from millstream.streams.orchestrator import BranchRequest, Generation, Orchestrator
+from millstream.streams.registry import StreamRegistry
 from millstream.streams.response import StreamResponse
-from millstream.streams.stream import Deadlines, Stream
+from millstream.streams.stream import Stream
 from millstream.types import Kind, SamplingParams
 
 STREAMS = int(os.environ.get("BENCH_STREAMS", "400"))
@@ -76,10 +85,17 @@ class PacedEngine:
         self._pace = Pace(self._step, self._finish)
 
     def submit(
-        self, request: int, _prompt: list[int], _params: SamplingParams, log: Log, ended: object
+        self,
+        request: int,
+        _prompt: list[int],
+        _params: SamplingParams,
+        log: Log,
+        ended: object,
+        *,
+        branch: int = 0,
     ) -> None:
         self._callbacks[request] = ended
-        self._hub.attach(request, log)
+        self._hub.attach(request, log, branch)
         if len(self._callbacks) == STREAMS:
             self._pace.start()
 
@@ -112,13 +128,39 @@ def _fail(error: OSError) -> None:
     raise error
 
 
-class _NoLease:
-    def settle(self, _actual: int) -> bool:
-        return True
+def _orchestrator() -> Orchestrator:
+    registry = StreamRegistry()
+    return Orchestrator(
+        registry=registry,
+        limiter=MemoryLimiter(Limits(), clock=monotonic_ns),
+        drain=Drain(registry, seconds=1, shared=False, clock=monotonic_ns),
+        observer=Observers(),
+        store=MemoryStore(max_retained_bytes=1 << 20),
+        clock=monotonic_ns,
+        wall_clock=time_ns,
+    )
+
+
+def _generation(engine: Engine) -> Generation:
+    branch = BranchRequest(
+        model="paced",
+        engine=engine,
+        prompt=[1],
+        params=SamplingParams(max_tokens=TOKENS),
+        deadlines=Deadlines(),
+    )
+    return Generation(
+        route="chat.completion",
+        dialect="chat",
+        id_prefix="chatcmpl-",
+        branches=(branch,),
+        streamed=True,
+        policy=StreamPolicy(),
+    )
 
 
 def _millstream_app() -> FastAPI:
-    requests = itertools.count(1)
+    orchestrator = _orchestrator()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -134,28 +176,10 @@ def _millstream_app() -> FastAPI:
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:
         await request.body()
-        number = next(requests)
-        stream = Stream(
-            id=str(number),
-            request=number,
-            model="paced",
-            route="chat.completion",
-            engine=request.app.state.engine,
-            lease=_NoLease(),  # type: ignore[arg-type]
-            log=Log(),
-            prompt_tokens=1,
-            deadlines=Deadlines(),
-            admitted_ns=monotonic_ns(),
-            wall_clock=time_ns,
-            on_closed=lambda _: None,
-        )
-        stream.start([1], SamplingParams(max_tokens=TOKENS))
-        encoder = Encoder(
-            dialect="chat", chunk_id=f"chatcmpl-{number}", model="paced", created=stream.created
-        )
-        return StreamResponse(
-            stream, Reader(stream.log, encoder), deliveries=request.app.state.deliveries
-        )
+        stream = orchestrator.open(_generation(request.app.state.engine))
+        assert isinstance(stream, Stream)
+        reader = Reader(stream.log, encoder_for(stream.descriptor))
+        return StreamResponse(stream, reader, deliveries=request.app.state.deliveries)
 
     app.add_middleware(RequestIdMiddleware)
     return app

@@ -125,7 +125,7 @@ class Hub:
     def attach(self, request: int, log: Log, branch: int = 0) -> None:
         """Send the request's records to this branch of ``log``.
 
-        Raises ValueError if it is attached already.
+        Raises ValueError if it is attached already, or if the log has no such branch.
         """
 
     def detach(self, request: int) -> None:
@@ -141,7 +141,7 @@ class Hub:
 
     @property
     def dropped(self) -> int:
-        """Records that no log took: unknown request, or the log was closed."""
+        """Records that no log took: unknown request, log closed, or a kind no engine may write."""
 
     @property
     def attached(self) -> int:
@@ -305,12 +305,35 @@ class Log:
         max_bytes: int = 1048576,
         max_records: int = 65536,
         integrity: bytes | None = None,
+        branches: int = 1,
+        first_seq: int = 1,
     ) -> Self:
         """Keep the newest records within ``max_bytes`` of text and ``max_records``.
 
-        With ``integrity``, the stream id, the text is checked by CRC-32 and Merkle leaves. Raises
-        ValueError for a bound below 1 or above 2^30.
+        Records that give way to ``max_records`` leave their text behind, which counts until bytes
+        run out and is then cut from the front. With ``integrity``, the stream id, the text is
+        checked by CRC-32 and Merkle leaves. ``first_seq`` above 1 makes a mirror without its
+        beginning: the first batch that it unpacks tells what came before. Raises ValueError for a
+        bound below 1 or above 2^30, for no or more than 256 ``branches``.
         """
+
+    @staticmethod
+    def mirror(
+        batch: bytes,
+        *,
+        max_bytes: int = 1048576,
+        max_records: int = 65536,
+        integrity: bytes | None = None,
+        branches: int = 1,
+    ) -> Log:
+        """A log that starts with ``batch``; its checks and tallies are those of the producer.
+
+        Times between tokens are counted from there. Raises ValueError as `unpack` does.
+        """
+
+    @staticmethod
+    def first_seq_of(batch: bytes) -> int:
+        """The first seq in a batch. Raises ValueError if it is damaged."""
 
     def append(
         self,
@@ -325,32 +348,88 @@ class Log:
         """Append a record, wake parked readers through their notifiers, return the record's seq.
 
         ``time_ns`` is wall time in unix nanoseconds. A record larger than ``max_bytes`` is dropped
-        at once: readers see a gap. Raises ValueError after `close` and for kind END.
+        at once: readers see a gap. Raises ValueError after `close`, for kind END and for a branch
+        that the log does not have.
         """
 
     def close(self, outcome: str, *, time_ns: int) -> bool:
         """Write the terminal record, which is always kept; False if that has happened before."""
 
-    def text(self, choice: int = 0) -> str:
-        """All text of a choice. Raises ValueError if the beginning is no longer kept."""
+    def pack(
+        self, after: int, *, max_records: int = 64, max_bytes: int = 65536
+    ) -> tuple[bytes, int, int] | None:
+        """The records after seq ``after`` as (batch, first seq, last seq); None if nothing is due.
 
-    def finish_reason(self, choice: int = 0) -> str | None:
+        Starts at the oldest record kept if ``after`` was overrun. The records of the batch take at
+        most ``max_bytes``, unless the first alone is larger. Raises ValueError if ``after`` is
+        ahead of the tail.
+        """
+
+    def unpack(self, batch: bytes) -> int:
+        """Append the records of a batch that are not here yet, wake readers, return the tail.
+
+        A terminal record closes the log. Raises ValueError, and changes nothing, for a damaged
+        batch, one that leaves a hole, one that follows another text (with integrity), one of
+        unknown branches and one that goes on after the terminal record.
+        """
+
+    def text(self, choice: int = 0, branch: int = 0) -> str:
+        """All text of a choice, whether or not its records are kept.
+
+        Raises ValueError if its beginning was cut.
+        """
+
+    def snapshot(self) -> list[tuple[int, int, int, str]]:
+        """(branch, choice, omitted bytes, text) of every choice that has text, up to `tail`.
+
+        ``omitted bytes`` of UTF-8 are cut from the beginning, 0 normally.
+        """
+
+    def finish_reason(self, choice: int = 0, branch: int = 0) -> str | None:
         """Text of the choice's FINISH record."""
 
-    def inter_token_counts(self) -> list[int]:
+    def inter_token_counts(self, branch: int = 0) -> list[int]:
         """Times between tokens of a choice by bucket of INTER_TOKEN_BOUNDS_NS, not cumulative.
 
         Tokens that came in one record share its time evenly.
         """
 
+    def inter_token_sum_ns_of(self, branch: int = 0) -> int:
+        """Sum of the times counted by `inter_token_counts`."""
+
+    def token_count_of(self, branch: int = 0) -> int:
+        """Tokens of the branch's token records, dropped ones included; 0 for an unknown branch."""
+
+    def first_token_ns_of(self, branch: int = 0) -> int | None:
+        """Wall time of the branch's first token record."""
+
+    def last_token_ns_of(self, branch: int = 0) -> int | None:
+        """Wall time of the branch's last token record."""
+
+    def usage_of(self, branch: int = 0) -> str | None:
+        """Text of the branch's USAGE record, JSON."""
+
+    def error_of(self, branch: int = 0) -> str | None:
+        """Text of the branch's ERROR record, JSON."""
+
+    def outcome_of(self, branch: int = 0) -> str | None:
+        """Text of the branch's BRANCH_END record; the usual stream of one branch has none."""
+
     def crc_at(self, seq: int) -> int | None:
         """CRC-32 of the text up to ``seq``; None without integrity or outside of what is kept."""
+
+    def last_leaf_before(self, seq: int) -> int:
+        """Seq of the last leaf's end at or before ``seq`` with all after it kept; 0 if none."""
 
     def checks(self) -> tuple[int, int, int, bytes] | None:
         """(token records, bytes, crc, Merkle root) of the text so far; None without integrity."""
 
     def leaves(self, after: int = 0) -> list[tuple[int, int, bytes]]:
         """(index, last seq, digest) of the finished leaves that end after seq ``after``."""
+
+    @property
+    def branches(self) -> int:
+        """Requests that share the stream."""
 
     @property
     def closed(self) -> bool:
@@ -366,7 +445,7 @@ class Log:
 
     @property
     def bytes(self) -> int:
-        """Bytes of text kept."""
+        """Bytes of text kept, in records and left by dropped ones."""
 
     @property
     def memory_bytes(self) -> int:
@@ -382,23 +461,23 @@ class Log:
 
     @property
     def first_token_ns(self) -> int | None:
-        """Wall time of the first token record."""
+        """Wall time of the first token record in any branch."""
 
     @property
     def last_token_ns(self) -> int | None:
-        """Wall time of the last token record."""
+        """Wall time of the last token record in any branch."""
 
     @property
     def inter_token_sum_ns(self) -> int:
-        """Sum of the times counted by `inter_token_counts`."""
+        """Sum of the times counted by `inter_token_counts`, of branch 0."""
 
     @property
     def usage(self) -> str | None:
-        """Text of the USAGE record, JSON."""
+        """Text of the USAGE record of branch 0, JSON."""
 
     @property
     def error(self) -> str | None:
-        """Text of the ERROR record, JSON."""
+        """Text of the ERROR record written last in any branch, JSON."""
 
     @property
     def outcome(self) -> str | None:
@@ -529,12 +608,20 @@ class RingProducer:
 
 # --- sse ---------------------------------------------------------------------------------------
 
+_Record = tuple[int, int, int, int, int, str] | tuple[int, int, int, int, int, str, int]
+
 @final
 class Encoder:
     """Turns records into frames; one per reader.
 
-    ``epoch`` asks for ``id: <epoch>-<seq>`` lines (SSE only). Raises ``ValueError`` on an unknown
-    dialect or framing, ``OverflowError`` on a number outside 64 bits without sign.
+    ``epoch`` asks for event ids ``<epoch>-<seq>``, with ``integrity`` ``<epoch>-<seq>-<crc>``:
+    ``id`` lines in SSE, a member in NDJSON. ``retry_ms`` comes with the first frame. ``fields``
+    repeats the metadata as lines ``model-id``, ``chunk-id`` and ``token-count`` (SSE). ``branches``
+    names (model, chunk id) of each branch instead of ``model`` and ``chunk_id``. ``response`` is
+    the Response object of dialect ``responses``, as JSON without status, output, usage, error and
+    incomplete_details; its events up to ``starting_after`` are left out. Raises ``ValueError`` on
+    an unknown dialect or framing, on no or more than 256 branches (one in ``responses``) and on a
+    ``response`` that is no object, ``OverflowError`` on a number outside 64 bits without sign.
     """
 
     def __new__(
@@ -548,14 +635,30 @@ class Encoder:
         include_usage: bool = False,
         metadata: bool = False,
         epoch: int | None = None,
+        integrity: bool = False,
+        fields: bool = False,
+        retry_ms: int | None = None,
+        stream_id: str = "",
+        branches: Sequence[tuple[str, str]] | None = None,
+        response: str | None = None,
+        starting_after: int | None = None,
     ) -> Encoder: ...
     def resumed(self) -> Encoder:
-        """A copy for a reader that joins later: chat deltas carry no role."""
+        """A copy for a reader that joins later: what stands before the first record is left out."""
 
-    def encode(self, records: Sequence[tuple[int, int, int, int, int, str]]) -> bytes:
-        """The frames of records ``(seq, time_ns, kind, choice, token_count, text)``.
+    def prelude(self) -> bytes:
+        """The frames that stand before the first record; given once, here or by `encode`.
 
-        Raises ``ValueError`` on an unknown kind and on text that is not Unicode (lone surrogates).
+        Only dialect ``responses`` has any. A reader made afterwards leaves them out.
+        """
+
+    def encode(self, records: Sequence[_Record]) -> bytes:
+        """The frames of records ``(seq, time_ns, kind, choice, token_count, text[, branch])``.
+
+        What a log would know is computed here from seq 1 on: the checks of ``integrity``, with
+        ``stream_id`` in their leaves, and the whole text of a Response. After a missing seq the
+        checks are left out. Raises ``ValueError`` on an unknown kind or branch and on text that is
+        not Unicode (lone surrogates).
         """
 
 @final

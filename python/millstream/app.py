@@ -5,23 +5,41 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
+from random import Random
 from time import monotonic_ns, time_ns
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from millstream.admission import Limits, MemoryLimiter, RequestRate, TokenWindow, sole_worker
-from millstream.api import chat, completions, errors, health, models
+from millstream.api import (
+    chat,
+    completions,
+    cors,
+    durable,
+    errors,
+    health,
+    models,
+    resume,
+    streams,
+)
+from millstream.api.companions import companions
+from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
 from millstream.config import LimitSettings, Settings, TorchEngineSettings
 from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
 from millstream.middleware.request_id import RequestIdMiddleware
+from millstream.store import StreamStore, open_store
 from millstream.streams.deliveries import Deliveries
+from millstream.streams.directory import Directory
 from millstream.streams.drain import Drain
-from millstream.streams.hub import Hub, Wakeups
+from millstream.streams.hub import Wakeups
+from millstream.streams.hubs import Hubs
+from millstream.streams.jitter import retry_ms
 from millstream.streams.metrics import StreamMetrics
+from millstream.streams.observer import MoveLog, Observers
 from millstream.streams.orchestrator import Orchestrator
 from millstream.streams.orphan import OrphanWatch
 from millstream.streams.registry import StreamRegistry
@@ -47,9 +65,12 @@ class App(FastAPI):
 def create_app(settings: Settings) -> FastAPI:
     """The ASGI application for these settings; engines start and end with its lifespan."""
     app = App(title="Millstream", lifespan=_lifespan(settings))
-    for module in (chat, completions, models, health):
+    for module in (chat, completions, streams, resume, models, responses, health):
         app.include_router(module.router)
+    if settings.durable.enabled:
+        app.include_router(durable.router)
     errors.install(app)
+    cors.install(app, settings.server.cors_origins)
     app.add_middleware(RequestIdMiddleware)
     return app
 
@@ -59,6 +80,7 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             app.state.services = await _start(settings, stack)
+            app.state.durable = _durable(settings, app.state.services, stack)
             yield
 
     return lifespan
@@ -69,38 +91,73 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     directory = metrics_directory()
     if any(scope.dimensions() for scope in _limited(settings)):
         await stack.enter_async_context(sole_worker(directory))
+    others = stack.enter_context(companions(directory))
     metrics = Metrics(settings.models, directory)
     registry = StreamRegistry()
-    drain = Drain(registry, seconds=settings.server.drain_seconds, clock=monotonic_ns)
     wakeups = Wakeups()
     stack.callback(wakeups.close)
+    store = open_store(settings.store, clock=monotonic_ns, observer=metrics)
+    # After the streams have ended and before the loop goes: what is not written yet is now.
+    stack.push_async_callback(store.close)
+    await store.start()
+    drain = Drain(
+        registry,
+        seconds=settings.server.drain_seconds,
+        shared=store.shared,
+        clock=monotonic_ns,
+    )
     deliveries = Deliveries(
         wakeups.notifier,
         keep_alive_ns=int(settings.streams.keep_alive_seconds * 1e9) or None,
         blocked_send_ns=int(settings.streams.blocked_send_seconds * 1e9),
         coalesce_ns=settings.streams.coalesce_ms * 1_000_000,
     )
-    engines = {name: _engine(name, engine, wakeups) for name, engine in settings.engines.items()}
+    hubs = Hubs(wakeups, metrics.dropped_records)
+    engines = {name: _engine(name, engine, hubs) for name, engine in settings.engines.items()}
     for engine in engines.values():
         stack.push_async_callback(engine.close)
         await engine.start()
-    sweeper = Sweeper([StreamTimers(registry), deliveries, drain, OrphanWatch()])
+    sweeper = Sweeper([StreamTimers(registry), deliveries, drain, store, hubs, OrphanWatch()])
     stack.callback(sweeper.close)
+    stack.push_async_callback(drain.finish)
     sweeper.start()
     drain.install()
     return Services(
-        server=settings.server,
+        settings=settings,
         models=_models(settings, engines),
         engines=engines,
-        orchestrator=_orchestrator(settings, registry, drain, metrics),
+        orchestrator=_orchestrator(settings, registry, drain, store, metrics),
+        directory=Directory(registry, store, wakeups),
+        store=store,
         deliveries=deliveries,
         drain=drain,
         metrics=metrics,
         clock=monotonic_ns,
+        several_workers=others.several,
+        retry_ms=partial(retry_ms, Random()),  # noqa: S311 - no secret
     )
 
 
-def _engine(name: str, settings: TorchEngineSettings, wakeups: Wakeups) -> Engine:
+def _durable(
+    settings: Settings, services: Services, stack: AsyncExitStack
+) -> durable.DurableService:
+    streams = durable.new_registry(settings.durable, leaving=lambda: services.drain.begun)
+    stack.callback(streams.close)
+    sweeper = Sweeper([streams])
+    stack.callback(sweeper.close)
+    sweeper.start()
+    return durable.DurableService(
+        streams,
+        settings.durable,
+        serves=lambda: settings.server.workers == 1 and not services.several_workers(),
+        max_body_bytes=settings.server.max_body_bytes,
+        body_seconds=settings.server.body_seconds,
+        keep_alive_seconds=settings.streams.keep_alive_seconds,
+        blocked_send_seconds=settings.streams.blocked_send_seconds,
+    )
+
+
+def _engine(name: str, settings: TorchEngineSettings, hubs: Hubs) -> Engine:
     options = EngineOptions(
         model=settings.model,
         dtype="bfloat16" if settings.dtype == "auto" else settings.dtype,
@@ -109,7 +166,7 @@ def _engine(name: str, settings: TorchEngineSettings, wakeups: Wakeups) -> Engin
         max_batch=settings.max_batch,
         kv_tokens=settings.kv_tokens,
     )
-    return TorchEngine(name, options, hub=partial(Hub, wakeups))
+    return TorchEngine(name, options, hub=hubs.of(name))
 
 
 def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, ServedModel]:
@@ -146,15 +203,18 @@ def _limits(settings: LimitSettings) -> Limits:
 
 
 def _orchestrator(
-    settings: Settings, registry: StreamRegistry, drain: Drain, metrics: Metrics
+    settings: Settings,
+    registry: StreamRegistry,
+    drain: Drain,
+    store: StreamStore,
+    metrics: Metrics,
 ) -> Orchestrator:
     return Orchestrator(
         registry=registry,
         limiter=_limiter(settings),
         drain=drain,
-        observer=StreamMetrics(metrics),
-        log_bytes=settings.streams.max_bytes,
-        log_records=settings.streams.max_records,
+        observer=Observers(StreamMetrics(metrics), MoveLog()),
+        store=store,
         clock=monotonic_ns,
         wall_clock=time_ns,
     )

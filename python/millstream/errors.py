@@ -8,8 +8,9 @@ MillstreamError
 │   ├── ContextLengthExceeded
 │   ├── CostExceedsLimit     a limit that this request could never pass
 │   └── UnknownModel
-└── EngineError              the engine failed, the request was right
-    └── EngineUnavailable    no engine can take requests at the moment
+├── EngineError              the engine failed, the request was right
+│   └── EngineUnavailable    no engine can take requests at the moment
+└── StoreUnavailable         the stream store does not answer, the request was right
 
 A refusal by a limit is a value (`millstream.admission`), not a failure, and so is the loss of an
 engine that works on a stream: it is the stream's outcome.
@@ -81,3 +82,9 @@ class EngineUnavailable(EngineError):
     """No engine can take requests at the moment."""
 
     code = "engine_unavailable"
+
+
+class StoreUnavailable(MillstreamError):
+    """The stream store does not answer: whether there is such a stream cannot be said now."""
+
+    code = "store_unavailable"

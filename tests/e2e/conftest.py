@@ -37,6 +37,18 @@ limits = { concurrency = 1 }
 routes = [{ engine = "local" }]
 timeouts = { total_seconds = 0.5 }
 
+[models.short-memory]
+routes = [{ engine = "local" }]
+streams = { max_records = 16 }
+
+[models.short-grace]
+routes = [{ engine = "local" }]
+streams = { detach_grace_seconds = 0.5 }
+
+[models.short-retention]
+routes = [{ engine = "local" }]
+streams = { retention_seconds = 0.5 }
+
 [server]
 body_seconds = 2
 

@@ -41,6 +41,18 @@ class Connection:
     def post(self, path: str, body: object, *headers: str) -> None:
         self.socket.sendall(request_bytes(path, body, *headers))
 
+    def get(self, path: str, *headers: str) -> None:
+        head = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1", *headers]
+        self.socket.sendall("\r\n".join(head).encode() + b"\r\n\r\n")
+
+    def header(self, name: str) -> str:
+        """The value of a field of the header that was read, empty if it is not there."""
+        for line in self.head.decode().split("\r\n")[1:]:
+            field_name, _, value = line.partition(":")
+            if field_name.lower() == name.lower():
+                return value.strip()
+        return ""
+
     def read_head(self) -> int:
         """Read to the end of the header; returns the status."""
         while b"\r\n\r\n" not in self._raw:

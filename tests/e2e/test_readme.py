@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -25,14 +26,32 @@ def here(text: str, server: Server) -> str:
     return text.replace("127.0.0.1:8000", f"127.0.0.1:{server.port}")
 
 
-def test_the_curl_example_streams_a_true_answer(idle: Server) -> None:
-    (command,) = blocks("bash")
-    output = subprocess.run(
-        ["bash", "-euc", here(command, idle)], check=True, capture_output=True, timeout=60
+def run(commands: str, server: Server) -> bytes:
+    return subprocess.run(
+        ["bash", "-euc", here(commands, server)], check=True, capture_output=True, timeout=60
     ).stdout
+
+
+def test_every_block_of_commands_is_run_here() -> None:
+    assert len(blocks("bash")) == 2
+
+
+def test_the_curl_example_streams_a_true_answer(idle: Server) -> None:
+    output = run(blocks("bash")[0], idle)
     chunks = events(output)
     assert chunks[-1] == "[DONE]"
     assert b"Paris" in output
+
+
+def test_the_commands_that_resume_read_on_after_their_cursors(idle: Server) -> None:
+    output = run(blocks("bash")[1], idle).decode()
+    whole, after_three, as_openai = re.split(r"^retry: [0-9]+$", output, flags=re.M)[1:]
+    texts = re.findall(r'"text":("[^"]*")', whole)
+    assert "Paris" in "".join(json.loads(text) for text in texts)
+    assert re.findall(r'"text":("[^"]*")', after_three) == texts[3:]
+    assert as_openai.count('"object":"chat.completion.chunk"') >= len(texts) - 3
+    _, cancelled = as_openai.split("data: [DONE]\n\n")
+    assert json.loads(cancelled)["outcome"] in ("completed", "length")
 
 
 def test_the_python_example_prints_a_true_answer(idle: Server) -> None:
@@ -45,6 +64,20 @@ def test_the_python_example_prints_a_true_answer(idle: Server) -> None:
         timeout=60,
     ).stdout
     assert "Paris" in output
+
+
+def test_the_example_of_the_client_prints_a_verified_answer(idle: Server) -> None:
+    (program,) = blocks("py")
+    output = subprocess.run(
+        [sys.executable, "-c", here(program, idle)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
+    assert "Paris" in output
+    assert "completed" in output
+    assert "Checks(records=" in output
 
 
 @pytest.mark.parametrize("target", ["serve", "test"])

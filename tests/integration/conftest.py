@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.stand import Stand
+from tests.integration.valkey_server import ValkeyServer
 
 
 @pytest.fixture
@@ -20,3 +21,33 @@ async def stand() -> AsyncIterator[Stand]:
     yield stand
     await stand.close()
     shutil.rmtree(path)
+
+
+@pytest.fixture(scope="session")
+def _valkey() -> Iterator[ValkeyServer]:
+    server = ValkeyServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def valkey(_valkey: ValkeyServer) -> ValkeyServer:
+    """A server that is empty and that nobody kills."""
+    _valkey.client.flushall()
+    return _valkey
+
+
+@pytest.fixture
+def own_valkey() -> Iterator[ValkeyServer]:
+    """A server to kill: what it held is gone then."""
+    server = ValkeyServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def durable_valkey() -> Iterator[ValkeyServer]:
+    """A server to kill: what it held is there when it is back."""
+    server = ValkeyServer(durable=True)
+    yield server
+    server.close()

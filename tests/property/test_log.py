@@ -24,18 +24,32 @@ OPTIONS: dict[str, Any] = {
 }
 
 
+def tally_of(log: _core.Log, branch: int) -> twin.Tally:
+    """What a log says about one branch."""
+    reasons = {choice: log.finish_reason(choice, branch) for choice in range(3)}
+    return twin.Tally(
+        token_count=log.token_count_of(branch),
+        first_token_ns=log.first_token_ns_of(branch),
+        last_token_ns=log.last_token_ns_of(branch),
+        usage=log.usage_of(branch),
+        error=log.error_of(branch),
+        outcome=log.outcome_of(branch),
+        finish_reasons={choice: text for choice, text in reasons.items() if text is not None},
+    )
+
+
 class Followed(RuleBasedStateMachine):
     """A log that is written, trimmed, closed and followed by readers who come at any time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.written: list[str] = []
+        self.written: list[sse.Record] = []
         self.readers: list[tuple[_core.Reader, twin.Reader]] = []
         self.start(max_bytes=1 << 20, max_records=1 << 16)
 
     def start(self, **bounds: int) -> None:
-        self.log = _core.Log(integrity=b"id", **bounds)
-        self.twin = twin.Log(integrity=b"id", **bounds)
+        self.log = _core.Log(integrity=b"id", branches=2, **bounds)
+        self.twin = twin.Log(integrity=b"id", branches=2, **bounds)
 
     @precondition(lambda self: not self.written and not self.readers and not self.twin.closed)
     @rule(max_bytes=st.integers(1, 40), max_records=st.integers(1, 12))
@@ -47,12 +61,26 @@ class Followed(RuleBasedStateMachine):
         texts=st.lists(TEXT, max_size=12),
         kind=st.sampled_from([Kind.TOKEN, Kind.TOKEN, Kind.TOKEN, Kind.FINISH]),
         choice=st.integers(0, 2),
+        branch=st.integers(0, 1),
     )
-    def append(self, texts: list[str], kind: Kind, choice: int) -> None:
+    def append(self, texts: list[str], kind: Kind, choice: int, branch: int) -> None:
         for text in texts:
-            self.written.append(text)
+            seq = len(self.written) + 1
+            self.written.append(sse.Record(seq, seq, kind, choice, 1, text, branch))
             for log in (self.log, self.twin):
-                log.append(kind, text, choice=choice, token_count=1, time_ns=len(self.written))
+                log.append(kind, text, choice=choice, token_count=1, branch=branch, time_ns=seq)
+
+    @precondition(lambda self: not self.twin.closed)
+    @rule(
+        kind=st.sampled_from([Kind.USAGE, Kind.ERROR, Kind.BRANCH_END]),
+        text=st.sampled_from(['{"a":1}', "{}"]),
+        branch=st.integers(0, 1),
+    )
+    def end_branch(self, kind: Kind, text: str, branch: int) -> None:
+        seq = len(self.written) + 1
+        self.written.append(sse.Record(seq, seq, kind, 0, 0, text, branch))
+        for log in (self.log, self.twin):
+            log.append(kind, text, branch=branch, time_ns=seq)
 
     @rule(outcome=st.sampled_from(["completed", "cancelled"]))
     def close(self, outcome: str) -> None:
@@ -87,12 +115,29 @@ class Followed(RuleBasedStateMachine):
         )
         assert model.integrity is not None
         assert rust.checks() == model.integrity.checks()
-        for seq in range(rust.oldest - 1, rust.tail + 1):
-            assert rust.crc_at(seq) == model.integrity.crc(seq)
-        kept = [leaf for leaf in model.integrity.leaves() if leaf[1] >= model.oldest]
-        if len(model.integrity.records) % 8 and kept:
-            kept.pop()
-        assert rust.leaves() == kept
+        for seq in range(max(0, rust.oldest - 3), rust.tail + 2):
+            assert rust.crc_at(seq) == model.crc_at(seq)
+            assert rust.last_leaf_before(seq) == model.last_leaf_before(seq)
+        assert rust.leaves() == [leaf for leaf in model.full_leaves() if leaf[1] >= model.oldest]
+
+    @invariant()
+    def same_texts(self) -> None:
+        snapshot = self.log.snapshot()
+        assert snapshot == self.twin.snapshot()
+        for branch, choice, omitted, text in snapshot:
+            whole = "".join(
+                it.text
+                for it in self.written
+                if (it.kind, it.branch, it.choice) == (Kind.TOKEN, branch, choice)
+            )
+            assert whole.encode()[omitted:].decode() == text
+            if omitted == 0:
+                assert self.log.text(choice, branch) == whole
+
+    @invariant()
+    def same_tallies(self) -> None:
+        for branch in range(2):
+            assert tally_of(self.log, branch) == twin.Tally.of(self.written, branch)
 
     @invariant()
     def same_readers(self) -> None:

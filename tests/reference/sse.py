@@ -1,16 +1,19 @@
-"""Pure-Python twins of ``_core.Encoder`` and ``_core.SseParser``."""
+"""Pure-Python twin of ``_core.Encoder``; that of ``_core.SseParser`` is named here too."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from millstream.types import Kind
+from tests.reference.sse_parser import BYTE_ORDER_MARK, Parser, TooLarge
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+__all__ = ["BYTE_ORDER_MARK", "Encoder", "Frame", "Marks", "Parser", "Record", "TooLarge"]
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WHOLE = ("completed", "length")
 
 
 class Record(NamedTuple):
@@ -22,10 +25,36 @@ class Record(NamedTuple):
     choice: int
     token_count: int
     text: str
+    branch: int = 0
+
+
+class Marks(NamedTuple):
+    """What the log knows about a record."""
+
+    crc: int | None = None
+    leaf: tuple[int, int, bytes] | None = None
+    checks: tuple[int, int, int, bytes] | None = None
+    text: str = ""
+    """Of branch 0, choice 0."""
+
+
+class Frame(NamedTuple):
+    """One event or line, before it is written."""
+
+    value: dict[str, Any] | str
+    event: str | None = None
+    is_last: bool = True
+    """Whether it is the last frame of a record: then it carries the id."""
+    is_marked: bool = False
+    """Whether it carries metadata."""
+
+
+def _no_marks(record: Record) -> Marks:
+    return Marks()
 
 
 class Encoder:
-    """Records to frames, one ``json.dumps`` each."""
+    """Records to frames, one ``json.dumps`` each; all dialects but ``responses``."""
 
     def __init__(
         self,
@@ -38,221 +67,220 @@ class Encoder:
         include_usage: bool = False,
         metadata: bool = False,
         epoch: int | None = None,
+        integrity: bool = False,
+        fields: bool = False,
+        retry_ms: int | None = None,
+        stream_id: str = "",
+        branches: Sequence[tuple[str, str]] | None = None,
     ) -> None:
         self.dialect = dialect
         self.framing = framing
-        self.chunk_id = chunk_id
-        self.model = model
         self.created = created
         self.include_usage = include_usage
         self.metadata = metadata
         self.epoch = epoch
+        self.integrity = integrity
+        self.fields = fields
+        self.retry_ms = retry_ms
+        self.branches = branches or [(model, chunk_id)]
         self.writes_roles = dialect == "chat"
-        self._choices_seen: set[int] = set()
+        self._choices_seen: set[tuple[int, int]] = set()
 
-    def encode(self, records: Iterable[Record]) -> bytes:
+    def encode(
+        self, records: Iterable[Record], marks: Callable[[Record], Marks] = _no_marks
+    ) -> bytes:
         """The frames of a batch."""
-        return "".join(self._frame(record) for record in records).encode()
+        return "".join(self._encode(record, marks(record)) for record in records).encode()
 
-    def _frame(self, record: Record) -> str:
-        if self.dialect == "native":
-            event = ("token", "finish", "usage", "error", "done")[record.kind - 1]
-            return self._write(record, _native(record) | self._metadata(record), event)
-        if record.kind == Kind.END:
-            done = self.framing == "sse" and record.text in ("completed", "length")
-            return self._id_line(record) + "data: [DONE]\n\n" if done else ""
-        if record.kind == Kind.ERROR:
-            return self._write(record, {"error": json.loads(record.text)})
-        if record.kind == Kind.USAGE and not self.include_usage:
-            return ""
-        return self._write(record, self._chunk(record) | self._metadata(record))
+    def _encode(self, record: Record, marks: Marks) -> str:
+        if not self.integrity:
+            marks = Marks(text=marks.text)
+        frames = self._native if self.dialect == "native" else self._openai
+        return "".join(self._write(record, marks, frame) for frame in frames(record, marks))
 
-    def _chunk(self, record: Record) -> dict[str, Any]:
-        is_usage = record.kind == Kind.USAGE
+    # native
+
+    def _native(self, record: Record, marks: Marks) -> Iterator[Frame]:
+        if record.kind == Kind.HANDOVER:
+            self._announce_retry(record)
+        event, value = self._native_event(record, marks)
+        yield Frame(value | self._stream(self._metadata(record)), event, is_marked=True)
+        if record.kind == Kind.TOKEN and marks.leaf is not None:
+            index, last, digest = marks.leaf
+            leaf = {"index": index, "digest": digest.hex(), "last": self._position(last)}
+            yield Frame(leaf, "leaf", is_last=False)
+
+    def _native_event(self, record: Record, marks: Marks) -> tuple[str, dict[str, Any]]:
+        several = len(self.branches) > 1
+        branch = {"branch": record.branch} if several else {}
+        model = branch | ({"model": self._names(record)[0]} if several else {})
+        match record.kind:
+            case Kind.TOKEN:
+                token = {"choice": record.choice, "text": record.text, "tokens": record.token_count}
+                return "token", model | token
+            case Kind.FINISH:
+                finish = {"choice": record.choice, "finish_reason": record.text}
+                return "finish", model | finish
+            case Kind.USAGE:
+                return "usage", branch | {"usage": json.loads(record.text)}
+            case Kind.ERROR:
+                return "error", branch | {"error": json.loads(record.text)}
+            case Kind.HANDOVER:
+                return "handover", self._handover(record, marks)
+            case Kind.BRANCH_END:
+                return "branch_done", {"branch": record.branch, "outcome": record.text}
+            case _:
+                return "done", {"outcome": record.text} | self._checks(marks)
+
+    # OpenAI
+
+    def _openai(self, record: Record, marks: Marks) -> Iterator[Frame]:
+        match record.kind:
+            case Kind.TOKEN | Kind.FINISH:
+                yield self._chunk(record, marks, [self._choice(record)])
+            case Kind.USAGE if self.include_usage:
+                yield self._chunk(record, marks, [], usage=json.loads(record.text))
+            case Kind.ERROR:
+                yield Frame({"error": json.loads(record.text)})
+            case Kind.HANDOVER:
+                self._announce_retry(record)
+                more = {"handover": self._handover(record, marks)}
+                yield self._chunk(record, marks, [], more=more)
+            case Kind.END:
+                is_whole = self.framing == "sse" and record.text in _WHOLE
+                if marks.checks is not None:
+                    checks = self._chunk(record, marks, [], more=self._checks(marks))
+                    yield checks._replace(is_last=not is_whole)
+                if is_whole:
+                    yield Frame("[DONE]")
+
+    def _chunk(
+        self,
+        record: Record,
+        marks: Marks,
+        choices: list[Any],
+        *,
+        usage: Any = None,
+        more: dict[str, Any] | None = None,
+    ) -> Frame:
+        model, chunk_id = self._names(record)
         chunk: dict[str, Any] = {
-            "id": self.chunk_id,
+            "id": chunk_id,
             "object": "text_completion"
             if self.dialect == "completion"
             else "chat.completion.chunk",
             "created": self.created,
-            "model": self.model,
-            "choices": [] if is_usage else [self._choice(record)],
+            "model": model,
+            "choices": choices,
         }
         if self.include_usage:
-            chunk["usage"] = json.loads(record.text) if is_usage else None
-        return chunk
+            chunk["usage"] = usage
+        ids = self.framing == "ndjson" and self.epoch is not None
+        stream = {"id": self._id(record, marks)} if ids else {}
+        stream |= self._metadata(record) | _integrity(marks) | (more or {})
+        return Frame(chunk | self._stream(stream), is_marked=True)
 
     def _choice(self, record: Record) -> dict[str, Any]:
         is_token = record.kind == Kind.TOKEN
         if self.dialect == "completion":
             content: dict[str, Any] = {"text": record.text if is_token else ""}
         else:
-            delta = {"role": "assistant"} if self._is_first(record.choice) else {}
+            delta = {"role": "assistant"} if self._is_first(record) else {}
             content = {"delta": delta | ({"content": record.text} if is_token else {})}
         reason = None if is_token else record.text
         return {"index": record.choice, **content, "logprobs": None, "finish_reason": reason}
 
-    def _is_first(self, choice: int) -> bool:
-        first = self.writes_roles and choice not in self._choices_seen
-        self._choices_seen.add(choice)
+    def _is_first(self, record: Record) -> bool:
+        place = (record.branch, record.choice)
+        first = self.writes_roles and place not in self._choices_seen
+        self._choices_seen.add(place)
         return first
+
+    # both
+
+    def _names(self, record: Record) -> tuple[str, str]:
+        return self.branches[record.branch]
+
+    def _stream(self, members: dict[str, Any]) -> dict[str, Any]:
+        return {"stream": members} if members else {}
 
     def _metadata(self, record: Record) -> dict[str, Any]:
         if not self.metadata:
             return {}
         time = _EPOCH + timedelta(microseconds=record.time_ns // 1000)
+        model, chunk_id = self._names(record)
         return {
-            "stream": {
-                "seq": record.seq,
-                "ts": time.isoformat(timespec="microseconds").replace("+00:00", "Z"),
-                "model_id": self.model,
-                "chunk_id": f"{self.chunk_id}-{record.seq}",
-                "token_count": record.token_count,
-            }
+            "seq": record.seq,
+            "ts": time.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "model_id": model,
+            "chunk_id": f"{chunk_id}-{record.seq}",
+            "token_count": record.token_count,
         }
 
-    def _id_line(self, record: Record) -> str:
-        return "" if self.epoch is None else f"id: {self.epoch}-{record.seq}\n"
+    def _handover(self, record: Record, marks: Marks) -> dict[str, Any]:
+        return {**json.loads(record.text), "after": self._id(record, marks)}
 
-    def _write(self, record: Record, value: dict[str, Any], event: str | None = None) -> str:
-        named = {} if event is None else {"event": event}
+    def _announce_retry(self, record: Record) -> None:
+        self.retry_ms = json.loads(record.text).get("retry_ms", self.retry_ms)
+
+    def _checks(self, marks: Marks) -> dict[str, Any]:
+        if marks.checks is None:
+            return {}
+        records, size, crc, root = marks.checks
+        checks = {"records": records, "bytes": size, "crc": f"{crc:08x}", "root": root.hex()}
+        return {"checks": checks}
+
+    def _position(self, seq: int) -> str:
+        return f"{seq}" if self.epoch is None else f"{self.epoch}-{seq}"
+
+    def _id(self, record: Record, marks: Marks) -> str:
+        crc = "" if marks.crc is None else f"-{marks.crc:08x}"
+        return self._position(record.seq) + crc
+
+    # framing
+
+    def _write(self, record: Record, marks: Marks, frame: Frame) -> str:
+        has_id = self.epoch is not None and frame.is_last
+        event_id = self._id(record, marks) if has_id else None
         if self.framing == "ndjson":
-            return _compact(named | value) + "\n"
-        event_line = "" if event is None else f"event: {event}\n"
-        return f"{self._id_line(record)}{event_line}data: {_compact(value)}\n\n"
+            return self._write_line(frame, event_id)
+        lines = [] if event_id is None else [f"id: {event_id}"]
+        if self.retry_ms is not None:
+            lines.append(f"retry: {self.retry_ms}")
+            self.retry_ms = None
+        if frame.event is not None:
+            lines.append(f"event: {frame.event}")
+        if frame.is_marked and self.fields:
+            lines += self._field_lines(record)
+        data = frame.value if isinstance(frame.value, str) else _compact(frame.value)
+        return "\n".join([*lines, f"data: {data}", "", ""])
+
+    def _write_line(self, frame: Frame, event_id: str | None) -> str:
+        assert isinstance(frame.value, dict)
+        named: dict[str, Any] = {} if frame.event is None else {"event": frame.event}
+        if named and event_id is not None:
+            named["id"] = event_id
+        return _compact(named | frame.value) + "\n"
+
+    def _field_lines(self, record: Record) -> list[str]:
+        model, chunk_id = (_one_line(name) for name in self._names(record))
+        return [
+            f"model-id: {model}",
+            f"chunk-id: {chunk_id}-{record.seq}",
+            f"token-count: {record.token_count}",
+        ]
 
 
-def _native(record: Record) -> dict[str, Any]:
-    match record.kind:
-        case Kind.TOKEN:
-            return {"choice": record.choice, "text": record.text, "tokens": record.token_count}
-        case Kind.FINISH:
-            return {"choice": record.choice, "finish_reason": record.text}
-        case Kind.USAGE:
-            return {"usage": json.loads(record.text)}
-        case Kind.ERROR:
-            return {"error": json.loads(record.text)}
-        case _:
-            return {"outcome": record.text}
+def _integrity(marks: Marks) -> dict[str, Any]:
+    members: dict[str, Any] = {} if marks.crc is None else {"crc": f"{marks.crc:08x}"}
+    if marks.leaf is not None:
+        members["leaf"] = {"index": marks.leaf[0], "digest": marks.leaf[2].hex()}
+    return members
+
+
+def _one_line(name: str) -> str:
+    return name.replace("\r", " ").replace("\n", " ")
 
 
 def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-class Event(NamedTuple):
-    """One dispatched event."""
-
-    event: str
-    data: str
-    id: str
-    retry: int | None
-
-
-class TooLarge(ValueError):
-    """An event is larger than its parser allows."""
-
-
-class Parser:
-    """The WHATWG's event stream interpretation, one line at a time."""
-
-    def __init__(self, *, max_event_bytes: int = 1 << 20) -> None:
-        self.max_event_bytes = max_event_bytes
-        self.last_event_id = ""
-        self.retry: int | None = None
-        self._too_large = False
-        self._start()
-
-    def _start(self) -> None:
-        self._held = bytearray()
-        self._after_carriage_return = False
-        self._started = False
-        self._start_block()
-
-    def _start_block(self) -> None:
-        self._block_bytes = 0
-        self._event = ""
-        self._data: list[str] = []
-        self._id: str | None = None
-        self._retry: int | None = None
-
-    def feed(self, data: bytes) -> list[Event]:
-        """The events that these bytes complete; raises ``TooLarge``, at the latest next time."""
-        self._check()
-        events = []
-        for line in self._lines(data):
-            if not self._fits(line):
-                self._too_large = True
-                break
-            event = self._take_line(line.decode("utf-8", "replace"), len(line))
-            if event is not None:
-                events.append(event)
-        self._too_large |= not self._fits(self._held_line())
-        if not events:
-            self._check()
-        return events
-
-    def finish(self) -> bool:
-        """Whether an unfinished event was discarded; ready for the next connection."""
-        self._check()
-        held = self._held_line()
-        pending = self._block_bytes > 0 or (held != b"" and not held.startswith(b":"))
-        self._start()
-        return pending
-
-    def _check(self) -> None:
-        if self._too_large:
-            raise TooLarge
-
-    def _fits(self, line: bytes) -> bool:
-        counted = 0 if line.startswith(b":") else self._block_bytes
-        return counted + len(line) <= self.max_event_bytes
-
-    def _held_line(self) -> bytes:
-        held = bytes(self._held)
-        if self._started:
-            return held
-        return b"" if BYTE_ORDER_MARK.startswith(held) else held.removeprefix(BYTE_ORDER_MARK)
-
-    def _lines(self, data: bytes) -> Iterator[bytes]:
-        for byte in data:
-            if byte == 0x0A and self._after_carriage_return:
-                self._after_carriage_return = False
-                continue
-            self._after_carriage_return = byte == 0x0D
-            if byte not in (0x0A, 0x0D):
-                self._held.append(byte)
-                continue
-            line = bytes(self._held)
-            self._held.clear()
-            yield line if self._started else line.removeprefix(BYTE_ORDER_MARK)
-            self._started = True
-
-    def _take_line(self, line: str, size: int) -> Event | None:
-        if not line:
-            return self._dispatch()
-        name, _, value = line.partition(":")
-        if name:
-            self._block_bytes += size
-            self._take_field(name, value.removeprefix(" "))
-        return None
-
-    def _take_field(self, name: str, value: str) -> None:
-        if name == "data":
-            self._data.append(value)
-        elif name == "event":
-            self._event = value
-        elif name == "id" and "\0" not in value:
-            self._id = value
-        elif name == "retry" and value.isascii() and value.isdigit() and int(value) < 1 << 64:
-            self._retry = self.retry = int(value)
-
-    def _dispatch(self) -> Event | None:
-        if self._id is not None:
-            self.last_event_id = self._id
-        event = None
-        if self._data:
-            data = "\n".join(self._data)
-            event = Event(self._event or "message", data, self.last_event_id, self._retry)
-        self._start_block()
-        return event

@@ -43,11 +43,12 @@ def imported(directory: str) -> set[str]:
 
 SERVER = names(PROJECT["dependencies"])
 TORCH = SERVER | names(EXTRAS["torch"])
+CLIENT = names(EXTRAS["client"])
 DEV = TORCH | names(EXTRAS["dev"])
 
 
 def test_the_package_asks_for_what_it_imports() -> None:
-    assert imported("python") <= TORCH
+    assert imported("python") <= TORCH | CLIENT | names(EXTRAS["valkey"])
 
 
 @pytest.mark.parametrize("directory", ["tests", "benches", "examples"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from starlette.requests import Request
 
@@ -15,7 +18,7 @@ class Framing:
     """A media type and the encoder's name for its framing."""
 
     media_type: str
-    framing: str
+    framing: Literal["sse", "ndjson"]
 
 
 FRAMINGS = (
@@ -23,8 +26,12 @@ FRAMINGS = (
     Framing(NDJSON, "ndjson"),
     Framing(JSON_LINES, "ndjson"),
 )
-# openai-python and openai-node ask for JSON even where they want a stream.
-_MEANS_ANY = frozenset({"*/*", "text/*", "application/*", "application/json"})
+
+# Commas and semicolons inside quotes separate nothing (RFC 9110, 5.6.4).
+_MEMBER = re.compile(r'(?:[^,"]|"(?:\\.|[^"\\])*"?)+')
+_PARAMETER = re.compile(r'(?:[^;"]|"(?:\\.|[^"\\])*"?)+')
+_MEDIA_RANGE = re.compile(r"\*/\*|[!#$%&'*+.^_`|~0-9a-z-]+/[!#$%&'*+.^_`|~0-9a-z-]+")
+_QUALITY = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?")
 
 
 def framing_for(request: Request) -> Framing:
@@ -38,35 +45,44 @@ def framing_for(request: Request) -> Framing:
         return FRAMINGS[0]
     weights = _weights(header)
     best = max(FRAMINGS, key=lambda framing: _weight(framing, weights))
-    if _weight(best, weights) <= 0:
-        offered = ", ".join(framing.media_type for framing in FRAMINGS)
-        raise BodyRefused(406, f"A stream can be had as {offered}.")
-    return best
+    if _weight(best, weights) > 0:
+        return best
+    # openai-python and openai-node ask for JSON even where they want a stream.
+    if weights.get("application/json", 0.0) > 0 and EVENT_STREAM not in weights:
+        return FRAMINGS[0]
+    offered = ", ".join(framing.media_type for framing in FRAMINGS)
+    raise BodyRefused(406, f"A stream can be had as {offered}.")
 
 
 def _weight(framing: Framing, weights: dict[str, float]) -> float:
-    exact = weights.get(framing.media_type)
-    if exact is not None:
-        return exact
-    if framing.media_type != EVENT_STREAM and "application/json" in weights:
-        weights = {key: value for key, value in weights.items() if key != "application/json"}
-    return max((weights[key] for key in _MEANS_ANY & weights.keys()), default=0.0)
+    """The word of the most specific range that covers this type (RFC 9110, 12.5.1)."""
+    whole_type = framing.media_type.partition("/")[0] + "/*"
+    for media_range in (framing.media_type, whole_type, "*/*"):
+        if media_range in weights:
+            return weights[media_range]
+    return 0.0
 
 
 def _weights(header: str) -> dict[str, float]:
     weights: dict[str, float] = {}
-    for item in header.split(","):
-        media_type, *parameters = (part.strip().lower() for part in item.split(";"))
-        weights[media_type] = _quality(parameters)
+    for media_range, quality in _members(header.lower()):
+        weights[media_range] = max(quality, weights.get(media_range, 0.0))
     return weights
 
 
-def _quality(parameters: list[str]) -> float:
+def _members(header: str) -> Iterator[tuple[str, float]]:
+    """What is well-formed of the list; the rest says nothing."""
+    for member in _MEMBER.findall(header):
+        media_range, *parameters = (part.strip() for part in _PARAMETER.findall(member))
+        quality = _quality(parameters)
+        if quality is not None and _MEDIA_RANGE.fullmatch(media_range):
+            yield media_range, quality
+
+
+def _quality(parameters: list[str]) -> float | None:
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         if name.strip() == "q":
-            try:
-                return min(max(float(value), 0.0), 1.0)
-            except ValueError:
-                return 0.0
+            value = value.strip()
+            return float(value) if _QUALITY.fullmatch(value) else None
     return 1.0

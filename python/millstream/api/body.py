@@ -20,33 +20,48 @@ the connection of a client that still sends would be reset, the answer lost with
 
 
 async def read_json(
-    request: Request, model: type[Model], *, max_bytes: int, max_seconds: float
+    request: Request,
+    model: type[Model],
+    *,
+    max_bytes: int,
+    max_seconds: float,
+    optional: bool = False,
 ) -> Model:
-    """The body as this model.
+    """The body as this model; with ``optional``, no body at all is an empty object.
 
     Raises `BodyRefused` (415, 413, 408, 400) and `InvalidParameter` for the first field that is
     wrong.
     """
-    _require_json(request)
-    try:
-        async with asyncio.timeout(max_seconds):
-            body = await _read(request, max_bytes)
-    except TimeoutError:
-        message = f"The body was not complete within {max_seconds:g} seconds."
-        raise BodyRefused(408, message) from None
+    if not optional:
+        _require_json(request)
+    body = await read_body(request, max_bytes=max_bytes, max_seconds=max_seconds)
+    if optional:
+        if not body:
+            return model.model_validate({})
+        _require_json(request)
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
         raise _explained(error) from None
 
 
+async def read_body(request: Request, *, max_bytes: int, max_seconds: float) -> bytes:
+    """The whole body, whatever it is; raises `BodyRefused` (413, 408, 400, 415)."""
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise BodyRefused(415, f"The Content-Encoding '{encoding[:50]}' is not supported.")
+    try:
+        async with asyncio.timeout(max_seconds):
+            return await _read(request, max_bytes)
+    except TimeoutError:
+        message = f"The body was not complete within {max_seconds:g} seconds."
+        raise BodyRefused(408, message) from None
+
+
 def _require_json(request: Request) -> None:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise BodyRefused(415, "The Content-Type must be application/json.")
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding != "identity":
-        raise BodyRefused(415, f"The Content-Encoding '{encoding[:50]}' is not supported.")
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:

@@ -16,6 +16,7 @@ from millstream.errors import (
     InvalidParameter,
     MillstreamError,
     RequestError,
+    StoreUnavailable,
     UnknownModel,
 )
 from millstream.telemetry.logging import get_logger
@@ -30,6 +31,7 @@ _STATUSES: tuple[tuple[type[MillstreamError], int], ...] = (
     (InvalidParameter, 422),
     (RequestError, 400),
     (EngineUnavailable, 503),
+    (StoreUnavailable, 503),
     (MillstreamError, 500),
 )
 
@@ -62,20 +64,47 @@ class BodyRefused(Exception):
         self.message = message
 
 
+class RouteRefused(Exception):
+    """Refused for what the route knows: no such stream, a cursor, an idempotency key.
+
+    ``beside`` are members of the answer next to its ``error``.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        beside: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.failure = Failure(message, "invalid_request_error", code, param)
+        self.beside = dict(beside or {})
+
+
 def error_response(
-    status: int, failure: Failure, *, headers: Mapping[str, str] | None = None
+    status: int,
+    failure: Failure,
+    *,
+    headers: Mapping[str, str] | None = None,
+    beside: Mapping[str, object] | None = None,
 ) -> JSONResponse:
-    """An OpenAI error object under this status."""
-    content = {"error": msgspec.structs.asdict(failure)}
+    """An OpenAI error object under this status, with the members ``beside`` it."""
+    content = {"error": msgspec.structs.asdict(failure), **(beside or {})}
     return JSONResponse(content, status_code=status, headers=dict(headers or {}))
 
 
-def failed_stream_response(outcome: Outcome, failure: Failure) -> JSONResponse:
+def failed_stream_response(
+    outcome: Outcome, failure: Failure, *, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
     """The answer to a request without streaming whose stream did not end well."""
     if failure.type == "invalid_request_error":
         # Refused where it was to be computed: the engine checks again what was checked here.
-        return error_response(400, failure)
-    return error_response(_OUTCOME_STATUSES.get(outcome, 500), failure)
+        return error_response(400, failure, headers=headers)
+    return error_response(_OUTCOME_STATUSES.get(outcome, 500), failure, headers=headers)
 
 
 async def _millstream_error(_request: Request, error: Exception) -> JSONResponse:
@@ -101,6 +130,12 @@ async def _body_refused(_request: Request, error: Exception) -> JSONResponse:
     return error_response(error.status, failure)
 
 
+async def _route_refused(_request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, RouteRefused):
+        raise error
+    return error_response(error.status, error.failure, beside=error.beside)
+
+
 async def _http_exception(_request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
@@ -120,5 +155,6 @@ def install(app: FastAPI) -> None:
     """Answer every failure of this app as OpenAI does."""
     app.add_exception_handler(MillstreamError, _millstream_error)
     app.add_exception_handler(BodyRefused, _body_refused)
+    app.add_exception_handler(RouteRefused, _route_refused)
     app.add_exception_handler(HTTPException, _http_exception)
     app.add_exception_handler(Exception, _unexpected)

@@ -43,27 +43,35 @@ NEUTRAL: Mapping[str, tuple[object, ...]] = {
 """Known and not supported: accepted only with a value that asks for nothing (or ``null``)."""
 
 
-def refuse_unsupported(extra: Mapping[str, object] | None, known: Iterable[str]) -> None:
+def refuse_unsupported(
+    extra: Mapping[str, object] | None,
+    known: Iterable[str],
+    *,
+    where: str = "",
+    harmless: frozenset[str] = HARMLESS,
+    neutral: Mapping[str, tuple[object, ...]] = NEUTRAL,
+) -> None:
     """Raise `UnsupportedParameter` for the first parameter that would change the meaning.
 
-    ``extra`` are the fields of the body that the schema does not have, ``known`` those it has.
+    ``extra`` are the fields that the schema does not have, ``known`` those it has; ``where`` is
+    what goes before their names, as in ``branches[0].``.
     """
     for name, value in (extra or {}).items():
-        if value is None or name in HARMLESS or _is_neutral(name, value):
+        if value is None or name in harmless or _is_neutral(value, neutral.get(name, ())):
             continue
         shown = name[:200]
-        raise UnsupportedParameter(_explanation(shown, known), param=shown)
+        if shown in neutral:
+            explanation = f"The parameter '{where}{shown}' is not supported by this server."
+        else:
+            explanation = _unknown(shown, [*known, *neutral, *harmless], where)
+        raise UnsupportedParameter(explanation, param=where + shown)
 
 
-def _is_neutral(name: str, value: object) -> bool:
-    return any(
-        type(value) is type(neutral) and value == neutral for neutral in NEUTRAL.get(name, ())
-    )
+def _is_neutral(value: object, neutral: tuple[object, ...]) -> bool:
+    return any(type(value) is type(other) and value == other for other in neutral)
 
 
-def _explanation(name: str, known: Iterable[str]) -> str:
-    if name in NEUTRAL:
-        return f"The parameter '{name}' is not supported by this server."
-    nearest = get_close_matches(name, [*known, *NEUTRAL, *HARMLESS], n=1)
-    hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
-    return f"Unknown parameter '{name}'.{hint}"
+def _unknown(name: str, known: Iterable[str], where: str) -> str:
+    nearest = get_close_matches(name, known, n=1)
+    hint = f" Did you mean '{where}{nearest[0]}'?" if nearest else ""
+    return f"Unknown parameter '{where}{name}'.{hint}"

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from millstream.api.schemas import ChatCompletionRequest, GenerationRequest
+from millstream.api.prompts import Prompt
+from millstream.api.schemas import BranchFields, ChatCompletionRequest, SamplingFields
 from millstream.errors import ContextLengthExceeded, InvalidParameter
 from millstream.types import SamplingParams
 
+_HAVE_NEWER_NAME = (ChatCompletionRequest, BranchFields)
+"""The bodies that know ``max_tokens`` also as ``max_completion_tokens``."""
+
 
 def sampling_params(
-    body: GenerationRequest, *, prompt_tokens: int, context_length: int, max_tokens_cap: int | None
+    body: SamplingFields,
+    prompt: Prompt,
+    *,
+    prompt_tokens: int,
+    context_length: int,
+    max_tokens_cap: int | None,
 ) -> SamplingParams:
     """The parameters of this request with the defaults of OpenAI's API.
 
@@ -17,7 +26,7 @@ def sampling_params(
     """
     room = context_length - prompt_tokens
     if room < 1:
-        raise prompt_too_long(body, f"{prompt_tokens} tokens", context_length)
+        raise prompt_too_long(prompt, f"{prompt_tokens} tokens", context_length)
     return SamplingParams(
         max_tokens=_max_tokens(body, room, max_tokens_cap),
         temperature=_or(body.temperature, 1.0),
@@ -34,26 +43,25 @@ def sampling_params(
     )
 
 
-def prompt_too_long(
-    body: GenerationRequest, length: str, context_length: int
-) -> ContextLengthExceeded:
+def prompt_too_long(prompt: Prompt, length: str, context_length: int) -> ContextLengthExceeded:
     """The refusal of a prompt of this length in words."""
     return ContextLengthExceeded(
         f"The prompt has {length}; this model takes at most {context_length} tokens for prompt "
         "and completion together.",
-        param="messages" if isinstance(body, ChatCompletionRequest) else "prompt",
+        param=prompt.field,
     )
 
 
-def _max_tokens(body: GenerationRequest, room: int, cap: int | None) -> int:
+def _max_tokens(body: SamplingFields, room: int, cap: int | None) -> int:
     asked, field = body.max_tokens, "max_tokens"
-    if isinstance(body, ChatCompletionRequest) and body.max_completion_tokens is not None:
-        if asked is not None and asked != body.max_completion_tokens:
+    newer = body.max_completion_tokens if isinstance(body, _HAVE_NEWER_NAME) else None
+    if newer is not None:
+        if asked is not None and asked != newer:
             raise InvalidParameter(
                 "max_tokens and max_completion_tokens differ; send one of them.",
                 param="max_completion_tokens",
             )
-        asked, field = body.max_completion_tokens, "max_completion_tokens"
+        asked, field = newer, "max_completion_tokens"
     if asked is not None and asked > room:
         raise ContextLengthExceeded(
             f"{field} is {asked}; beside this prompt the model has room for {room} tokens.",
@@ -62,7 +70,7 @@ def _max_tokens(body: GenerationRequest, room: int, cap: int | None) -> int:
     return min(limit for limit in (asked, room, cap) if limit is not None)
 
 
-def _stop(body: GenerationRequest) -> tuple[str, ...]:
+def _stop(body: SamplingFields) -> tuple[str, ...]:
     if body.stop is None:
         return ()
     return (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)

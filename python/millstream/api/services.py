@@ -11,9 +11,11 @@ from starlette.requests import Request
 from millstream.errors import UnknownModel
 
 if TYPE_CHECKING:
-    from millstream.config import ModelSettings, ServerSettings
+    from millstream.config import ModelSettings, ServerSettings, Settings
     from millstream.engines.base import Engine
+    from millstream.store.base import StreamStore
     from millstream.streams.deliveries import Deliveries
+    from millstream.streams.directory import Directory
     from millstream.streams.drain import Drain
     from millstream.streams.orchestrator import Orchestrator
     from millstream.telemetry.metrics import Metrics
@@ -33,14 +35,25 @@ class ServedModel:
 class Services:
     """One instance a worker."""
 
-    server: ServerSettings
+    settings: Settings
     models: Mapping[str, ServedModel]
     engines: Mapping[str, Engine]
     orchestrator: Orchestrator
+    directory: Directory
+    store: StreamStore
     deliveries: Deliveries
     drain: Drain
     metrics: Metrics
     clock: Callable[[], int]
+    several_workers: Callable[[], bool]
+    """Whether other workers of this server live, which no setting tells under one's own Granian."""
+    retry_ms: Callable[[], int]
+    """When a client that loses its connection should come back, each at another time."""
+
+    @property
+    def server(self) -> ServerSettings:
+        """How the server listens."""
+        return self.settings.server
 
     def model(self, name: str) -> ServedModel:
         """The model of this name; raises `UnknownModel`."""

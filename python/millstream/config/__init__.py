@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millstream.config.durable import DurableSettings
 from millstream.config.engines import DEMO_MODEL, TorchEngineSettings
 from millstream.config.limits import LimitSettings, RequestLimit, TokenLimit
 from millstream.config.load import Loaded, load, load_settings
@@ -15,6 +16,7 @@ from millstream.config.tenants import TenantSettings
 
 __all__ = [
     "DEMO_MODEL",
+    "DurableSettings",
     "LimitSettings",
     "Loaded",
     "LogSettings",

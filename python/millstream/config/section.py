@@ -21,6 +21,6 @@ class Section(BaseModel):
     def _no_truth_value_for_a_number(cls, value: object, info: ValidationInfo) -> object:
         """Pydantic would take `port = true` for port 1."""
         annotation = cls.model_fields[info.field_name or ""].annotation
-        if isinstance(value, bool) and annotation is not bool:
+        if isinstance(value, bool) and annotation not in (bool, bool | None):
             raise PydanticCustomError("not_boolean", "must not be true or false")
         return value

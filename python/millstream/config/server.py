@@ -11,6 +11,12 @@ from millstream.config.section import Section
 
 MEBIBYTE = 1 << 20
 
+# As browsers send it: lower case, no path, no slash at the end.
+Origin = Annotated[
+    str,
+    Field(pattern=r"^(\*|https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?)$", max_length=300),
+]
+
 
 class ServerSettings(Section):
     """The listening socket, the workers and their end."""
@@ -29,6 +35,8 @@ class ServerSettings(Section):
     """How long a request's body may take to arrive; a slower one is refused with 408."""
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
     """Open connections per worker; further ones wait in the listen queue."""
+    cors_origins: tuple[Origin, ...] = ()
+    """Origins whose pages may call the API, as `https://app.example`; `*` is every one."""
 
     @property
     def loopback(self) -> bool:

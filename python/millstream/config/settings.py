@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from millstream.config.durable import DurableSettings
 from millstream.config.engines import TorchEngineSettings
 from millstream.config.limits import LimitSettings
 from millstream.config.models import ModelSettings
@@ -42,6 +43,8 @@ class Settings(Section):
     """Where streams outlive their connections."""
     tenants: Annotated[dict[TenantName, TenantSettings], Field(default_factory=dict)]
     """Tenants by name."""
+    durable: DurableSettings = DurableSettings()
+    """Bounds of the durable streams."""
 
     def stream_policy(self, tenant: str, model: str) -> StreamPolicy:
         """What holds for this tenant's streams of this model: the tenant's word goes first."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 
 from millstream.config.load import Loaded
 from millstream.config.problems import bare_or_quoted, quoted
 from millstream.config.sources import Keys, Sources
+
+# The password of a URL.
+_PASSWORD = re.compile(r"(?<=://)([^/@]*:)[^/@]+(?=@)")
 
 
 def to_toml(loaded: Loaded) -> str:
@@ -42,4 +46,6 @@ def _value(value: object) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
     # JSON's numbers and booleans are TOML's.
-    return quoted(value) if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return quoted(_PASSWORD.sub(r"\1***", value))
+    return json.dumps(value)

@@ -33,6 +33,8 @@ class StreamPolicy(Section):
     """Silence after which a comment is sent, from admission on; 0 switches comments off."""
     blocked_send_seconds: BlockedSend = 30.0
     """How long a client may take nothing before its connection is given up."""
+    fields: bool = False
+    """Whether frames have `model-id`, `chunk-id`, `token-count` lines unless a request differs."""
 
 
 class StreamSettings(StreamPolicy):
@@ -59,6 +61,8 @@ class StreamOverrides(Section):
     """Silence after which a comment is sent, from admission on; 0 switches comments off."""
     blocked_send_seconds: BlockedSend | None = None
     """How long a client may take nothing before its connection is given up."""
+    fields: bool | None = None
+    """Whether frames have `model-id`, `chunk-id`, `token-count` lines unless a request differs."""
 
 
 def policy_of(settings: StreamSettings, *overrides: StreamOverrides) -> StreamPolicy:

@@ -7,11 +7,17 @@ from collections.abc import Iterator
 from millstream.config.limits import LimitSettings
 from millstream.config.problems import Location, Problem, dotted, nearest
 from millstream.config.settings import Settings
+from millstream.config.streams import StreamOverrides, StreamPolicy
 
 
 def problems_of(settings: Settings) -> list[Problem]:
     """Everything that is wrong with the configuration as a whole."""
-    return [*_unknown_engines(settings), *_limits_over_workers(settings)]
+    return [
+        *_unknown_engines(settings),
+        *_limits_over_workers(settings),
+        *_durable_over_workers(settings),
+        *_resumption_over_workers(settings),
+    ]
 
 
 def _unknown_engines(settings: Settings) -> Iterator[Problem]:
@@ -37,6 +43,36 @@ def _limits_over_workers(settings: Settings) -> Iterator[Problem]:
                 key,
                 f"each worker counts by itself, so server.workers = {workers} would grant "
                 f"{workers} times {dotted(key)}; use server.workers = 1",
+            )
+
+
+def _durable_over_workers(settings: Settings) -> Iterator[Problem]:
+    """By default the routes of several workers say why they refuse; asking for them is an error."""
+    asked_for = "enabled" in settings.durable.model_fields_set and settings.durable.enabled
+    if asked_for and settings.server.workers > 1:
+        yield Problem(
+            ("durable", "enabled"),
+            "durable streams live in the memory of one worker, and server.workers = "
+            f"{settings.server.workers}; use server.workers = 1",
+        )
+
+
+def _resumption_over_workers(settings: Settings) -> Iterator[Problem]:
+    """Every request would be refused: the next one may reach a worker that does not know it."""
+    workers = settings.server.workers
+    if workers == 1 or settings.store.kind != "memory":
+        return
+    places: list[tuple[Location, StreamPolicy | StreamOverrides]] = [
+        (("streams",), settings.streams),
+        *((("models", name, "streams"), one.streams) for name, one in settings.models.items()),
+        *((("tenants", name, "streams"), one.streams) for name, one in settings.tenants.items()),
+    ]
+    for location, streams in places:
+        if streams.resumable_default:
+            yield Problem(
+                (*location, "resumable_default"),
+                'with store.kind = "memory" each worker knows its own streams only, and '
+                f'server.workers = {workers}; use store.kind = "valkey", or server.workers = 1',
             )
 
 

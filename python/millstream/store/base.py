@@ -40,6 +40,8 @@ class StreamStore(Protocol):
     """Keeps streams for readers who come later or elsewhere.
 
     Calls that are not coroutines never block and never fail for a reason outside the process.
+    `find`, `cancel` and `claim` raise `StoreUnavailable` while a shared store is out of reach and
+    this process cannot answer by itself.
     """
 
     @property
@@ -71,12 +73,16 @@ class StreamStore(Protocol):
         """Ask the process that generates the stream to cancel; False if there is none."""
         ...
 
+    async def discard(self, stream_id: str) -> None:
+        """Forget a stream that has ended, wherever it is kept. Idempotent."""
+        ...
+
     async def claim(self, key: IdempotencyKey, claim: Claim, *, ttl_seconds: float) -> Claim | None:
         """Take a key in one step. None: it is ours; else who had it first."""
         ...
 
     async def release(self, key: IdempotencyKey, stream_id: str) -> None:
-        """Give a key back whose stream never came to be."""
+        """Give a key back whose stream never came to be; without the store it goes by its time."""
         ...
 
     def sweep(self, now_ns: int) -> None:

@@ -21,7 +21,7 @@ class Deliveries:
 
     ``notifier`` is that of the loop's `Wakeups`; a `Sweeper` has to call `sweep`. After
     ``keep_alive_ns`` of silence a comment is sent (None: never); a client that has taken nothing
-    for ``blocked_send_ns`` is given up.
+    for ``blocked_send_ns`` is given up. A delivery may have its own of both.
     """
 
     def __init__(
@@ -34,8 +34,8 @@ class Deliveries:
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         self.notifier = notifier
-        self._keep_alive_ns = keep_alive_ns
-        self._blocked_send_ns = blocked_send_ns
+        self.keep_alive_ns = keep_alive_ns
+        self.blocked_send_ns = blocked_send_ns
         self._coalesce_ns = coalesce_ns
         self._clock = clock
         self._deliveries: set[Delivery] = set()
@@ -76,11 +76,12 @@ class Deliveries:
         for delivery in tuple(self._deliveries):
             blocked = delivery.blocked_since_ns
             if blocked is not None:
-                if now_ns - blocked > self._blocked_send_ns:
+                if now_ns - blocked > delivery.blocked_send_ns:
                     delivery.drop()
-            elif self._quiet(delivery, now_ns):
+            elif _quiet(delivery, now_ns):
                 delivery.keep_alive()
 
-    def _quiet(self, delivery: Delivery, now_ns: int) -> bool:
-        interval = self._keep_alive_ns
-        return interval is not None and delivery.comments and now_ns - delivery.sent_ns >= interval
+
+def _quiet(delivery: Delivery, now_ns: int) -> bool:
+    interval = delivery.keep_alive_ns
+    return interval is not None and now_ns - delivery.sent_ns >= interval

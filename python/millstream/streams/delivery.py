@@ -11,10 +11,13 @@ from millstream.types import Outcome
 if TYPE_CHECKING:
     from starlette.types import Message, Send
 
-    from millstream._core import Notifier, Reader
+    from millstream._core import Notifier
+    from millstream.streams.frames import FrameReader
     from millstream.streams.source import StreamSource
 
 MAX_SEND_BYTES = 65536
+"""What one delivery holds of its stream at most, but for the frame that reaches it: a client that
+does not read costs this much here, and the server's and the kernel's buffers."""
 # One newline: openai-python dispatches on a blank line once it has seen an `id:`, and then
 # fails on the empty data.
 KEEP_ALIVE = b":\n"
@@ -43,21 +46,31 @@ class Delivery:
     then. Only when ``send`` suspends (the client reads slowly), or the stream ends, does the
     request's task run again. That saves a future and a task switch for every batch (measured by
     ``benches/bench_delivery.py``).
+
+    ``preface`` is sent first. ``overrun`` makes the frame for a reader that the log has left
+    behind; with ``skips_gaps`` it then goes on with what is kept, else its body is cut. So is that
+    of a stream that did not end well, unless the dialect has a ``typed_end``, a last frame that
+    says how. ``keep_alive_ns`` and ``blocked_send_ns`` are for `Deliveries`.
     """
 
     def __init__(
         self,
         stream: StreamSource,
-        reader: Reader,
+        reader: FrameReader,
         send: Send,
         *,
         notifier: Notifier,
         postpone: Callable[[Delivery], bool] | None,
-        overrun: bytes,
-        comments: bool,
+        overrun: Callable[[FrameReader], bytes],
+        skips_gaps: bool = False,
+        typed_end: bool = False,
+        preface: bytes = b"",
+        keep_alive_ns: int | None,
+        blocked_send_ns: int,
         clock: Callable[[], int],
     ) -> None:
-        self.comments = comments
+        self.keep_alive_ns = keep_alive_ns
+        self.blocked_send_ns = blocked_send_ns
         self.sent_ns = 0
         self.blocked_since_ns: int | None = None
         self._stream = stream
@@ -67,6 +80,9 @@ class Delivery:
         self._postpone = postpone
         self._waiter = self.flush if postpone is None else self.wake
         self._overrun = overrun
+        self._skips_gaps = skips_gaps
+        self._typed_end = typed_end
+        self._preface = preface
         self._clock = clock
         self._over = False
         self._dropped = False
@@ -79,6 +95,8 @@ class Delivery:
         """Deliver until the stream has ended, the client has left, or `drop` is called."""
         self._task = asyncio.current_task()
         try:
+            if self._preface:
+                await self._blocking(self._send(_body(self._preface)))
             while not self._over:
                 message = self._next()
                 if message is not None:
@@ -117,15 +135,19 @@ class Delivery:
             self._over = True
             return self._last(chunk)
         if self._reader.gap is not None:
-            self._over = True
-            return _body(self._overrun)
+            return self._left_behind()
         if not chunk:
             return None
         self._stream.mark_active()
         return _body(chunk)
 
+    def _left_behind(self) -> Message:
+        frame = self._overrun(self._reader)
+        self._over = not (self._skips_gaps and self._reader.skip_gap())
+        return _body(frame)
+
     def _last(self, chunk: bytes) -> Message | None:
-        if self._stream.outcome in (Outcome.COMPLETED, Outcome.LENGTH):
+        if self._typed_end or self._stream.outcome in (Outcome.COMPLETED, Outcome.LENGTH):
             return _body(chunk, more=False)
         # Without a final message the server cuts the body, and the client sees it as cut.
         return _body(chunk) if chunk else None

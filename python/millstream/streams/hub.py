@@ -79,6 +79,11 @@ class Hub:
         """Records of unknown requests and of closed logs."""
         return self._hub.dropped
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has left the loop."""
+        return self._closed
+
     def attach(self, request: int, log: Log, branch: int = 0) -> None:
         """Send a request's records to ``log``. Raises ValueError if it is attached already."""
         self._hub.attach(request, log, branch)

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from millstream._core import Log
 from millstream.admission import Lease, Refusal, estimated_cost
 from millstream.errors import EngineUnavailable
-from millstream.streams.stream import Deadlines, Stream
+from millstream.store.descriptor import BranchDescriptor, Descriptor, DialectName
+from millstream.store.recording import Recording
+from millstream.streams.admittance import Demand, admit_all
+from millstream.streams.branch import BranchRun, Deadlines
+from millstream.streams.stream import Stream
 from millstream.types import SamplingParams
 
 if TYPE_CHECKING:
     from millstream.admission import MemoryLimiter
+    from millstream.config import StreamPolicy
     from millstream.engines.base import Engine
+    from millstream.store import StreamStore
     from millstream.streams.drain import Drain
+    from millstream.streams.observer import Observer
     from millstream.streams.registry import StreamRegistry
 
 
@@ -25,33 +32,64 @@ LARGEST_LOG = 1 << 30
 """Bytes and records; a log takes no larger bounds."""
 
 
-class Observer(Protocol):
-    """Hears of every stream twice: when it is admitted and when all of it is released."""
-
-    def admitted(self, stream: Stream) -> None:
-        """The stream has begun."""
-
-    def closed(self, stream: Stream) -> None:
-        """The stream has its outcome and its readers are gone."""
-
-
 @dataclass(frozen=True, slots=True)
-class Generation:
-    """What a client asked for, checked and in tokens."""
+class BranchRequest:
+    """What one branch of a stream is to generate, checked and in tokens."""
 
-    route: str
     model: str
     engine: Engine
     prompt: list[int]
     params: SamplingParams
     deadlines: Deadlines
-    streamed: bool
-    """Whether a reader follows; if not, the answer is the whole text and all of it is kept."""
 
     @property
     def cost(self) -> int:
         """The most tokens that this can come to."""
         return estimated_cost(len(self.prompt), self.params.max_tokens, self.params.n)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """What a client asked for."""
+
+    route: str
+    dialect: DialectName
+    id_prefix: str
+    """Goes before the stream's id in the ``id`` member of chunks."""
+    branches: tuple[BranchRequest, ...]
+    streamed: bool
+    """Whether a reader follows; if not, the answer is the whole text and all of it is kept."""
+    policy: StreamPolicy
+    tenant: str = "default"
+    include_usage: bool = False
+    metadata: bool = False
+    fields: bool = False
+    resumable: bool = False
+    """Frames carry event ids; implies ``retained``."""
+    integrity: bool = False
+    retained: bool = False
+    """Kept after its end, and for a while detached instead of cancelled when nobody reads."""
+    background: bool = False
+    """Retained, and never ended for want of readers."""
+    response: str | None = None
+    """Template of the Responses dialect, with the id filled in."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether it outlives its connection."""
+        return self.resumable or self.retained or self.background
+
+    @property
+    def grace_ns(self) -> int | None:
+        """How long it goes on without a reader; None is to its end."""
+        if self.background:
+            return None
+        return int(self.policy.detach_grace_seconds * 1e9) if self.kept else 0
+
+
+def new_stream_id() -> str:
+    """A name that nobody can guess: 144 random bits, safe in a URL."""
+    return secrets.token_urlsafe(18)
 
 
 class Orchestrator:
@@ -64,8 +102,7 @@ class Orchestrator:
         limiter: MemoryLimiter,
         drain: Drain,
         observer: Observer,
-        log_bytes: int,
-        log_records: int,
+        store: StreamStore,
         clock: Callable[[], int],
         wall_clock: Callable[[], int],
     ) -> None:
@@ -73,51 +110,112 @@ class Orchestrator:
         self._limiter = limiter
         self._drain = drain
         self._observer = observer
-        self._log_bytes = log_bytes
-        self._log_records = log_records
+        self._store = store
         self._clock = clock
         self._wall_clock = wall_clock
         self._requests = itertools.count(1)
 
-    def open(self, generation: Generation) -> Stream | Refusal:
-        """Admit and start a stream, or say which limit refuses it.
+    def open(self, generation: Generation, *, stream_id: str | None = None) -> Stream | Refusal:
+        """Admit and start a stream, or say which limit refuses it; of its branches all or none.
 
-        Raises `EngineUnavailable` while the engine is away or the server leaves, and
+        Raises `EngineUnavailable` while an engine is away or the server leaves, and
         `CostExceedsLimit` where waiting would not help; nothing is charged then.
         """
         if self._drain.begun:
             raise EngineUnavailable("The server is shutting down.")
-        admitted = self._limiter.admit(generation.model, generation.cost)
+        demands = [Demand(branch.model, branch.cost) for branch in generation.branches]
+        admitted = admit_all(self._limiter, demands)
         if isinstance(admitted, Refusal):
             return admitted
-        stream = self._stream(generation, admitted)
+        stream = self._stream(generation, admitted, stream_id or new_stream_id())
         self._registry.add(stream)
         self._observer.admitted(stream)
-        stream.start(generation.prompt, generation.params)
+        stream.start([(branch.prompt, branch.params) for branch in generation.branches])
+        if stream.retained:
+            self._store.publish(stream.recording, stream)
         return stream
 
-    def _stream(self, generation: Generation, lease: Lease) -> Stream:
+    def _stream(self, generation: Generation, leases: Sequence[Lease], stream_id: str) -> Stream:
+        wall_ns = self._wall_clock()
+        descriptor = _descriptor(generation, stream_id, created=wall_ns // 1_000_000_000)
+        recording = Recording(descriptor, _log(descriptor))
         return Stream(
-            id=secrets.token_urlsafe(18),
-            request=next(self._requests),
-            model=generation.model,
+            recording=recording,
+            branches=self._branches(generation, leases, recording.log),
             route=generation.route,
-            engine=generation.engine,
-            lease=lease,
-            log=self._log(generation),
-            prompt_tokens=len(generation.prompt),
-            deadlines=generation.deadlines,
+            retained=generation.kept,
+            grace_ns=generation.grace_ns,
             admitted_ns=self._clock(),
+            admitted_wall_ns=wall_ns,
+            clock=self._clock,
             wall_clock=self._wall_clock,
+            observer=self._observer,
+            on_ended=self._ended,
             on_closed=self._closed,
         )
 
-    def _log(self, generation: Generation) -> Log:
-        if generation.streamed:
-            return Log(max_bytes=self._log_bytes, max_records=self._log_records)
-        # ``max_tokens`` bounds it.
-        return Log(max_bytes=LARGEST_LOG, max_records=LARGEST_LOG)
+    def _branches(
+        self, generation: Generation, leases: Sequence[Lease], log: Log
+    ) -> list[BranchRun]:
+        return [
+            BranchRun(
+                index=index,
+                request=next(self._requests),
+                model=asked.model,
+                engine=asked.engine,
+                lease=lease,
+                log=log,
+                prompt_tokens=len(asked.prompt),
+                choices=asked.params.n,
+                deadlines=asked.deadlines,
+            )
+            for index, (asked, lease) in enumerate(zip(generation.branches, leases, strict=True))
+        ]
+
+    def _ended(self, stream: Stream) -> None:
+        if stream.retained:
+            self._store.keep(stream.recording)
 
     def _closed(self, stream: Stream) -> None:
         self._registry.discard(stream)
         self._observer.closed(stream)
+
+
+def _descriptor(generation: Generation, stream_id: str, *, created: int) -> Descriptor:
+    policy = generation.policy
+    chunk_id = f"{generation.id_prefix}{stream_id}"
+    several = len(generation.branches) > 1
+    return Descriptor(
+        id=stream_id,
+        tenant=generation.tenant,
+        route=generation.route,
+        dialect=generation.dialect,
+        created=created,
+        branches=tuple(
+            BranchDescriptor(
+                model=branch.model,
+                chunk_id=f"{chunk_id}-{index}" if several else chunk_id,
+                choices=branch.params.n,
+            )
+            for index, branch in enumerate(generation.branches)
+        ),
+        include_usage=generation.include_usage,
+        metadata=generation.metadata,
+        fields=generation.fields,
+        resumable=generation.resumable,
+        integrity=generation.integrity,
+        # A whole answer is bounded by ``max_tokens``.
+        max_bytes=policy.max_bytes if generation.streamed else LARGEST_LOG,
+        max_records=policy.max_records if generation.streamed else LARGEST_LOG,
+        retention_seconds=policy.retention_seconds,
+        response=generation.response,
+    )
+
+
+def _log(descriptor: Descriptor) -> Log:
+    return Log(
+        max_bytes=descriptor.max_bytes,
+        max_records=descriptor.max_records,
+        integrity=descriptor.id.encode() if descriptor.integrity else None,
+        branches=len(descriptor.branches),
+    )

@@ -16,8 +16,9 @@ from millstream.types import Failure
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from millstream._core import Reader
+    from millstream.config import StreamPolicy
     from millstream.streams.deliveries import Deliveries
+    from millstream.streams.frames import FrameReader
     from millstream.streams.source import StreamSource
 
 DIRECT_SEND = "millstream.direct_send"
@@ -37,20 +38,29 @@ class StreamResponse(Response):
 
     The client's leaving is heard through ``receive`` alone: ``send`` neither raises nor tells on
     the servers that speak ASGI 2.3. A stream that did not end well ends the body without its
-    last message, so that the server cuts it and no client takes it for whole.
+    last message, so that the server cuts it and no client takes it for whole; not so with
+    ``typed_end``, where the dialect's last frame says how it ended (`native`, `responses`).
 
-    ``deliveries`` is the worker's one instance. In an app that is not `millstream.app`, FastAPI's
+    ``deliveries`` is the worker's one instance, ``policy`` says when this client is sent comments
+    or given up, if not as usual there. ``preface`` goes before the reader's first frame. A reader
+    that falls behind what the log keeps gets the frame that ``overrun`` makes; ``skips_gaps`` lets
+    it go on after that, else the body is cut. In an app that is not `millstream.app`, FastAPI's
     own layers stand between this and the server: right, at some more time a frame.
     """
 
     def __init__(
         self,
         stream: StreamSource,
-        reader: Reader,
+        reader: FrameReader,
         *,
         deliveries: Deliveries,
         media_type: str = EVENT_STREAM,
         headers: Mapping[str, str] | None = None,
+        policy: StreamPolicy | None = None,
+        typed_end: bool = False,
+        preface: bytes = b"",
+        overrun: Callable[[FrameReader], bytes] | None = None,
+        skips_gaps: bool = False,
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         self.status_code = 200
@@ -59,6 +69,11 @@ class StreamResponse(Response):
         self._stream = stream
         self._reader = reader
         self._deliveries = deliveries
+        self._policy = policy
+        self._typed_end = typed_end
+        self._preface = preface
+        self._overrun = overrun or self._error
+        self._skips_gaps = skips_gaps
         self._clock = clock
         self.init_headers(
             {"cache-control": "no-cache", "x-accel-buffering": "no", **(headers or {})}
@@ -88,18 +103,36 @@ class StreamResponse(Response):
             self._stream.detach()
 
     def _delivery(self, send: Send) -> Delivery:
-        is_sse = self.media_type == EVENT_STREAM
-        error = b'{"error":' + OVERRUN.to_json().encode() + b"}"
         return Delivery(
             self._stream,
             self._reader,
             send,
             notifier=self._deliveries.notifier,
             postpone=self._deliveries.postpone if self._deliveries.coalesces else None,
-            overrun=b"data: " + error + b"\n\n" if is_sse else error + b"\n",
-            comments=is_sse,
+            overrun=self._overrun,
+            skips_gaps=self._skips_gaps,
+            typed_end=self._typed_end,
+            preface=self._preface,
+            keep_alive_ns=self._keep_alive_ns(),
+            blocked_send_ns=self._blocked_send_ns(),
             clock=self._clock,
         )
+
+    def _keep_alive_ns(self) -> int | None:
+        if self.media_type != EVENT_STREAM:
+            return None
+        if self._policy is None:
+            return self._deliveries.keep_alive_ns
+        return int(self._policy.keep_alive_seconds * 1e9) or None
+
+    def _blocked_send_ns(self) -> int:
+        if self._policy is None:
+            return self._deliveries.blocked_send_ns
+        return int(self._policy.blocked_send_seconds * 1e9)
+
+    def _error(self, reader: FrameReader) -> bytes:
+        error = b'{"error":' + OVERRUN.to_json().encode() + b"}"
+        return b"data: " + error + b"\n\n" if self.media_type == EVENT_STREAM else error + b"\n"
 
 
 async def client_departure(receive: Receive) -> None:

@@ -1,139 +1,188 @@
-"""One generation, from admission to its outcome."""
+"""One generation, or several that share a connection, from admission to the outcome."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from millstream.engines.base import EngineEnd
-from millstream.streams.failures import FAILURES
+from millstream.streams.branch import BranchRun, worst
 from millstream.streams.lifecycle import Lifecycle, State
 from millstream.types import Kind, Outcome, Usage
 
 if TYPE_CHECKING:
-    from millstream._core import Log
     from millstream.admission import Lease
-    from millstream.engines.base import Engine
+    from millstream.engines.base import EngineEnd
+    from millstream.store import Recording
+    from millstream.streams.observer import Observer
     from millstream.types import SamplingParams
 
 
-class Deadlines(msgspec.Struct, frozen=True):
-    """How long a stream may take, in nanoseconds; ``None`` switches a timer off."""
-
-    first_token_ns: int | None = None
-    idle_ns: int | None = None
-    total_ns: int | None = None
-
-
 class Stream:
-    """Owner of everything that one generation holds: engine request, lease, log.
+    """Owner of everything that a generation holds: engine requests, leases, log.
 
-    However it ends, `end` runs once and in one order: abort the engine, settle the lease, write
+    However it ends, `end` runs once and in one order: abort the engines, settle the leases, write
     the terminal record. Readers drain to that record, and the last one to leave releases the
     stream. All of it is synchronous, so no cancelled task can stop half-way.
+
+    ``grace_ns`` is how long it goes on when its last reader has left: 0 for a plain stream, None
+    for one in the background, which nobody has to read. ``on_ended`` is called when the terminal
+    record is written, ``on_closed`` when nothing is held any more.
     """
 
     def __init__(
         self,
         *,
-        id: str,
-        request: int,
-        model: str,
+        recording: Recording,
+        branches: Sequence[BranchRun],
         route: str,
-        engine: Engine,
-        lease: Lease,
-        log: Log,
-        prompt_tokens: int,
-        deadlines: Deadlines,
+        retained: bool,
+        grace_ns: int | None,
         admitted_ns: int,
+        admitted_wall_ns: int,
+        clock: Callable[[], int],
         wall_clock: Callable[[], int],
+        observer: Observer,
+        on_ended: Callable[[Stream], None],
         on_closed: Callable[[Stream], None],
     ) -> None:
-        self.id = id
-        self.request = request
-        self.model = model
+        self.recording = recording
+        self.descriptor = recording.descriptor
+        self.id = recording.descriptor.id
+        self.log = recording.log
+        self.branches = tuple(branches)
         self.route = route
-        self.log = log
-        self.lease = lease
-        self.prompt_tokens = prompt_tokens
-        self.deadlines = deadlines
+        self.retained = retained
+        self.grace_ns = grace_ns
         self.admitted_ns = admitted_ns
-        self.wall_clock = wall_clock
-        self.admitted_wall_ns = wall_clock()
+        self.admitted_wall_ns = admitted_wall_ns
         self.lifecycle = Lifecycle()
         self.outcome: Outcome | None = None
-        self._engine = engine
+        self.detached_ns: int | None = None if grace_ns == 0 else admitted_ns
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._observer = observer
+        self._on_ended = on_ended
         self._on_closed = on_closed
-        self._choices = 0
-        self._readers = 0
+        self._handover: str | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
-    # --- engine ---------------------------------------------------------------------------------
+    # --- engines --------------------------------------------------------------------------------
 
-    def start(self, prompt: list[int], params: SamplingParams) -> None:
-        """Hand the request to the engine.
+    def start(self, requests: Sequence[tuple[list[int], SamplingParams]]) -> None:
+        """Hand each branch's prompt to its engine, all or none.
 
         Raises `EngineUnavailable`; nothing is held or charged then.
         """
-        self._choices = params.n
         try:
-            self._engine.submit(self.request, prompt, params, self.log, self._engine_ended)
+            for branch, (prompt, params) in zip(self.branches, requests, strict=True):
+                branch.submit(prompt, params, partial(self._engine_ended, branch))
         except BaseException:
-            self.lifecycle.move(State.CLOSED)
-            self.lease.settle(0)
-            self._on_closed(self)
+            self._give_back()
             raise
-        self.lifecycle.move(State.HANDSHAKING)
+        self._move(State.HANDSHAKING)
 
-    def _engine_ended(self, end: EngineEnd) -> None:
-        if end is EngineEnd.LOST:
-            self.end(Outcome.ENGINE_LOST)
-        elif self.log.error is not None:
-            self.end(Outcome.UPSTREAM_ERROR)
-        else:
-            self.end(self._natural_outcome())
+    def _give_back(self) -> None:
+        with ExitStack() as steps:
+            steps.callback(self._on_closed, self)
+            steps.callback(self._move, State.CLOSED)
+            for branch in self.branches:
+                steps.callback(branch.lease.settle, 0)
+                steps.callback(branch.abort)
 
-    def _natural_outcome(self) -> Outcome:
-        reasons = {self.log.finish_reason(choice) for choice in range(self._choices)}
-        return Outcome.LENGTH if "length" in reasons else Outcome.COMPLETED
+    def _engine_ended(self, branch: BranchRun, end: EngineEnd) -> None:
+        self.end_branch(branch.index, branch.outcome_after(end))
 
     # --- ending ---------------------------------------------------------------------------------
 
     def mark_active(self) -> None:
         """The first record has been seen; later calls change nothing."""
         if self.lifecycle.state is State.HANDSHAKING:
-            self.lifecycle.move(State.ACTIVE)
+            self._move(State.ACTIVE)
 
     def end(self, outcome: Outcome) -> bool:
         """Decide the outcome; the first call wins, later ones return False and change nothing."""
         if self.lifecycle.ended:
             return False
-        self.lifecycle.move(State.GRACEFUL_STOPPING)
+        self._move(State.GRACEFUL_STOPPING)
         self.outcome = outcome
-        try:
-            self._engine.abort(self.request)
-        finally:
-            try:
-                self.lease.settle(self.usage.prompt_tokens + self.usage.completion_tokens)
-            finally:
-                self._write_end(outcome)
-        if self._readers == 0:
-            self._release()
+        running = [branch for branch in self.branches if branch.outcome is None]
+        # Last in, first out; a step that fails keeps none of the others from being taken.
+        with ExitStack() as steps:
+            steps.callback(self._ended)
+            steps.callback(self._write_end, outcome)
+            for branch in reversed(running):
+                steps.callback(self._write_branch_end, branch, outcome)
+            for branch in running:
+                steps.callback(branch.settle)
+            for branch in running:
+                steps.callback(branch.abort)
         return True
 
+    def end_branch(self, index: int, outcome: Outcome) -> bool:
+        """Decide the outcome of one branch; with the last one, the worst of all is the stream's.
+
+        Returns False, and changes nothing, if it is decided. Raises IndexError.
+        """
+        branch = self.branches[index]
+        if len(self.branches) == 1:
+            return self.end(outcome)
+        if branch.outcome is not None or self.lifecycle.ended:
+            return False
+        with ExitStack() as steps:
+            steps.callback(self._branch_ended)
+            steps.callback(self._write_branch_end, branch, outcome)
+            steps.callback(branch.settle)
+            steps.callback(branch.abort)
+        return True
+
+    def cancel(self, branch: int | None) -> None:
+        """Somebody cancels the stream, or one branch of it. Idempotent."""
+        if branch is None:
+            self.end(Outcome.CANCELLED)
+        elif branch < len(self.branches):
+            self.end_branch(branch, Outcome.CANCELLED)
+
+    def hand_over(self, retry_ms: int) -> bool:
+        """End as shed, with a word to the readers on where to go on; False if it has ended."""
+        text = msgspec.json.encode({"stream_id": self.id, "retry_ms": retry_ms})
+        self._handover = text.decode()
+        return self.end(Outcome.SHED)
+
+    def _write_branch_end(self, branch: BranchRun, outcome: Outcome) -> None:
+        failure, now = branch.failure(outcome), self._wall_clock()
+        branch.outcome = outcome
+        if failure is not None:
+            self.log.append(Kind.ERROR, failure.to_json(), branch=branch.index, time_ns=now)
+        if len(self.branches) > 1:
+            self.log.append(Kind.BRANCH_END, outcome, branch=branch.index, time_ns=now)
+
+    def _branch_ended(self) -> None:
+        outcomes = [branch.outcome for branch in self.branches if branch.outcome is not None]
+        if len(outcomes) == len(self.branches):
+            self.end(worst(outcomes))
+
     def _write_end(self, outcome: Outcome) -> None:
-        failure = FAILURES.get(outcome)
-        now = self.wall_clock()
-        if failure is not None and self.log.error is None:
-            self.log.append(Kind.ERROR, failure.to_json(), time_ns=now)
+        now = self._wall_clock()
+        if self._handover is not None:
+            self.log.append(Kind.HANDOVER, self._handover, time_ns=now)
         self.log.close(outcome, time_ns=now)
+
+    def _ended(self) -> None:
+        self.detached_ns = None
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
+        try:
+            self._on_ended(self)
+        finally:
+            if self.recording.readers == 0:
+                self._release()
 
     async def wait_ended(self) -> None:
         """Return once the outcome is decided."""
@@ -143,32 +192,64 @@ class Stream:
         self._waiters.append(waiter)
         await waiter
 
-    @property
-    def created(self) -> int:
-        """Unix seconds of the admission."""
-        return self.admitted_wall_ns // 1_000_000_000
-
-    @property
-    def usage(self) -> Usage:
-        """The engine's count where it gave one, else what the log has seen of this stream."""
-        counted = self.log.usage
-        if counted is not None:
-            return Usage.from_json(counted)
-        return Usage(self.prompt_tokens, self.log.token_count)
-
     # --- readers --------------------------------------------------------------------------------
 
     def attach(self) -> None:
         """One more reader follows this stream."""
-        self._readers += 1
+        self.recording.attach()
+        self.detached_ns = None
+        if self.lifecycle.state is State.DETACHED:
+            self._move(State.ACTIVE if self.log.tail else State.HANDSHAKING)
 
     def detach(self) -> None:
         """A reader left; a plain stream without readers has no reason to go on."""
-        self._readers -= 1
-        if self._readers == 0 and not self.end(Outcome.CLIENT_GONE):
+        self.recording.detach()
+        if self.recording.readers:
+            return
+        if self.lifecycle.ended:
             self._release()
+        elif self.grace_ns == 0:
+            self.end(Outcome.CLIENT_GONE)
+        else:
+            self.detached_ns = self._clock()
+            self._move(State.DETACHED)
+
+    def watched(self) -> None:
+        """Somebody reads this stream elsewhere at this moment."""
+        if self.detached_ns is not None:
+            self.detached_ns = self._clock()
 
     def _release(self) -> None:
         if self.lifecycle.state is not State.CLOSED:
-            self.lifecycle.move(State.CLOSED)
+            self._move(State.CLOSED)
             self._on_closed(self)
+
+    def _move(self, to: State) -> None:
+        origin = self.lifecycle.move(to)
+        self._observer.moved(self, origin, to)
+
+    # --- what it is -----------------------------------------------------------------------------
+
+    @property
+    def model(self) -> str:
+        """The first branch's model."""
+        return self.branches[0].model
+
+    @property
+    def lease(self) -> Lease:
+        """The first branch's lease."""
+        return self.branches[0].lease
+
+    @property
+    def created(self) -> int:
+        """Unix seconds of the admission."""
+        return self.descriptor.created
+
+    @property
+    def usage(self) -> Usage:
+        """What all branches together have used so far."""
+        used = [branch.usage for branch in self.branches]
+        return Usage(
+            sum(usage.prompt_tokens for usage in used),
+            sum(usage.completion_tokens for usage in used),
+        )

@@ -41,6 +41,8 @@ class Metrics:
         self._tokens = _counter(names.TOKENS, "model", "type")
         self._refusals = _counter(names.LIMITER_REFUSALS, "scope", "dimension")
         self._active = _gauge(names.ACTIVE_STREAMS, "model", mode="livesum")
+        self._detached = _gauge(names.DETACHED_STREAMS, "model", mode="livesum")
+        self._dropped = _counter(names.HUB_DROPPED, "engine")
         self._first_token = _histogram(names.TIME_TO_FIRST_TOKEN, names.TIME_TO_FIRST_TOKEN_BUCKETS)
         self._inter_token = _histogram(names.INTER_TOKEN_LATENCY, names.INTER_TOKEN_BUCKETS)
         # Every worker asks the same engine, so their answers are not added up.
@@ -48,6 +50,12 @@ class Metrics:
         self._queue_depth = _gauge(names.QUEUE_DEPTH, "engine", mode="livemostrecent")
         self._blocks_used = _gauge(names.KV_BLOCKS_USED, "engine", mode="livemostrecent")
         self._blocks = _gauge(names.KV_BLOCKS, "engine", mode="livemostrecent")
+        self._store_up = _gauge(names.STORE_UP, mode="livemin")
+        self._store_errors = _counter(names.STORE_ERRORS, "operation")
+        self._store_entries = _counter(names.STORE_ENTRIES)
+        self._store_bytes = _counter(names.STORE_WRITTEN_BYTES)
+        self._retained_streams = _gauge(names.STORE_RETAINED_STREAMS, mode="livesum")
+        self._retained_bytes = _gauge(names.STORE_RETAINED_BYTES, mode="livesum")
         for model in self._models:
             self._declare(model)
 
@@ -62,6 +70,18 @@ class Metrics:
     def stream_closed(self, model: str) -> None:
         """A stream has its outcome."""
         self._active.labels(self._model(model)).dec()
+
+    def stream_detached(self, model: str) -> None:
+        """A stream goes on without a reader."""
+        self._detached.labels(self._model(model)).inc()
+
+    def stream_left_detached(self, model: str) -> None:
+        """A stream without a reader has got one, or has ended."""
+        self._detached.labels(self._model(model)).dec()
+
+    def dropped_records(self, engine: str, records: int) -> None:
+        """Records of an engine that no stream took."""
+        self._dropped.labels(engine).inc(records)
 
     def first_token(self, model: str, seconds: float) -> None:
         """A stream's first token came ``seconds`` after its admission."""
@@ -92,6 +112,24 @@ class Metrics:
         self._blocks_used.labels(name).set(pages_used)
         self._blocks.labels(name).set(pages_total)
 
+    def store_up(self, up: bool) -> None:
+        """Whether this worker reaches the stream store."""
+        self._store_up.set(int(up))
+
+    def store_error(self, operation: str) -> None:
+        """The stream store did not answer, or refused."""
+        self._store_errors.labels(operation).inc()
+
+    def store_written(self, entries: int, size_bytes: int) -> None:
+        """So many entries of stream logs have been stored."""
+        self._store_entries.inc(entries)
+        self._store_bytes.inc(size_bytes)
+
+    def store_retained(self, streams: int, size_bytes: int) -> None:
+        """What this worker's memory keeps of ended streams."""
+        self._retained_streams.set(streams)
+        self._retained_bytes.set(size_bytes)
+
     def render(self) -> tuple[bytes, str]:
         """What all workers of the server counted, and its content type."""
         remove_dead_gauges(self._directory)
@@ -102,6 +140,7 @@ class Metrics:
     def _declare(self, model: str) -> None:
         """Shows zeros from the start: a rate over a series that just appeared misses its rise."""
         self._active.labels(model)
+        self._detached.labels(model)
         self._first_token.labels(model)
         self._inter_token.labels(model)
         self._tokens.labels(model, "prompt")
@@ -118,8 +157,8 @@ def _counter(name: str, *labels: str) -> Counter:
     return Counter(name, names.HELP[name], labels, registry=None)
 
 
-def _gauge(name: str, label: str, *, mode: Literal["livesum", "livemostrecent"]) -> Gauge:
-    return Gauge(name, names.HELP[name], (label,), registry=None, multiprocess_mode=mode)
+def _gauge(name: str, *labels: str, mode: Literal["livesum", "livemin", "livemostrecent"]) -> Gauge:
+    return Gauge(name, names.HELP[name], labels, registry=None, multiprocess_mode=mode)
 
 
 def _histogram(name: str, buckets: Sequence[float]) -> BulkHistogram:

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 REQUESTS = "millstream_requests_total"
 ACTIVE_STREAMS = "millstream_active_streams"
+DETACHED_STREAMS = "millstream_detached_streams"
 TIME_TO_FIRST_TOKEN = "millstream_time_to_first_token_seconds"  # noqa: S105 - a metric's name
 INTER_TOKEN_LATENCY = "millstream_inter_token_latency_seconds"  # noqa: S105 - a metric's name
 TOKENS = "millstream_tokens_total"
 LIMITER_REFUSALS = "millstream_limiter_refusals_total"
+HUB_DROPPED = "millstream_hub_dropped_records_total"
 ENGINE_BATCH_SIZE = "millstream_engine_batch_size"
 QUEUE_DEPTH = "millstream_queue_depth"
 KV_BLOCKS_USED = "millstream_kv_blocks_used"
 KV_BLOCKS = "millstream_kv_blocks"
+STORE_UP = "millstream_store_up"
+STORE_ERRORS = "millstream_store_errors_total"
+STORE_ENTRIES = "millstream_store_entries_total"
+STORE_WRITTEN_BYTES = "millstream_store_written_bytes_total"
+STORE_RETAINED_STREAMS = "millstream_store_retained_streams"
+STORE_RETAINED_BYTES = "millstream_store_retained_bytes"
 
 OTHER_MODEL = "other"
 
@@ -36,12 +44,20 @@ INTER_TOKEN_BUCKETS = (
 HELP = {
     REQUESTS: "Requests that ended, by route, model and how they ended",
     ACTIVE_STREAMS: "Streams between admission and outcome",
+    DETACHED_STREAMS: "Streams that go on while nobody reads them",
     TIME_TO_FIRST_TOKEN: "Seconds from admission to the first token, queue and prefill included",
     INTER_TOKEN_LATENCY: "Seconds between two tokens of one stream",
     TOKENS: "Tokens of prompts and of completions",
     LIMITER_REFUSALS: "Requests that a limit refused, by scope and dimension",
+    HUB_DROPPED: "Records of an engine whose stream had ended",
     ENGINE_BATCH_SIZE: "Requests that the engine decodes together",
     QUEUE_DEPTH: "Requests that wait in the engine",
     KV_BLOCKS_USED: "Pages of the key-value cache that are in use",
     KV_BLOCKS: "Pages that the key-value cache has",
+    STORE_UP: "1 while every worker reaches the stream store, 0 while one does not",
+    STORE_ERRORS: "Times that the stream store did not answer or refused, by what was asked of it",
+    STORE_ENTRIES: "Entries of stream logs that were stored",
+    STORE_WRITTEN_BYTES: "Bytes of these entries, without what the store adds",
+    STORE_RETAINED_STREAMS: "Ended streams that the workers keep in memory",
+    STORE_RETAINED_BYTES: "Memory of these streams",
 }

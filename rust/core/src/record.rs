@@ -35,6 +35,12 @@ impl Kind {
             _ => None,
         }
     }
+
+    /// Whether an engine may write it; the other kinds belong to the owner of the stream.
+    #[must_use]
+    pub const fn is_engines(self) -> bool {
+        matches!(self, Self::Token | Self::Finish | Self::Usage | Self::Error)
+    }
 }
 
 /// One entry of a stream's log, borrowed from where it is kept.
@@ -54,4 +60,17 @@ pub struct Record<'a> {
     pub token_count: u32,
     /// The text, whole UTF-8 scalars only.
     pub text: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_write_text_and_their_last_word_only() {
+        let written: Vec<u8> = (0..=u8::MAX)
+            .filter(|&value| Kind::from_wire(value).is_some_and(Kind::is_engines))
+            .collect();
+        assert_eq!(written, [1, 2, 3, 4]);
+    }
 }

@@ -26,7 +26,7 @@ fn log<W>(max_bytes: usize, max_records: usize) -> Log<W> {
     Log::new(&LogOptions {
         max_bytes,
         max_records,
-        integrity: None,
+        ..LogOptions::default()
     })
     .expect("bounds")
 }
@@ -69,9 +69,21 @@ fn errors_say_what_to_do() {
         log.cursor(3).expect_err("ahead").to_string(),
         "cursor 3 is ahead of the tail 2"
     );
+    let long = log.append(&token("0123456789"), &mut woken);
+    assert_eq!(long, Ok(3));
     assert_eq!(
-        log.text(0).expect_err("trimmed").to_string(),
-        "records before 2 are no longer kept (latest 2)"
+        log.text(0, 0).expect_err("cut").to_string(),
+        "the first 2 bytes of the text are no longer kept"
+    );
+    let other = Entry {
+        branch: 1,
+        ..token("")
+    };
+    assert_eq!(
+        log.append(&other, &mut woken)
+            .expect_err("branch")
+            .to_string(),
+        "there is no branch 1 in a stream of 1"
     );
     assert!(log.close("completed", 0, &mut woken));
     assert_eq!(log.append(&token("c"), &mut woken), Err(LogError::Closed));

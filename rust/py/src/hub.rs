@@ -10,7 +10,7 @@ use millstream_core::ring::{Consumer, RingRecord};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::log::{Log, Notifier, SharedDoorbell, SharedLog, Waiter, ring_all};
+use crate::log::{Log, Notifier, SharedDoorbell, SharedLog, Waiter, log_error, ring_all};
 use crate::ring::{RingConsumer, lock, ring_error};
 
 /// The worker's end of one ring.
@@ -56,6 +56,7 @@ impl Hub {
 
     #[pyo3(signature = (request, log, branch = 0))]
     fn attach(&self, request: u64, log: &Log, branch: u8) -> PyResult<()> {
+        log.core().check_branch(branch).map_err(log_error)?;
         match lock(&self.routes).logs.entry(request) {
             Place::Occupied(_) => Err(PyValueError::new_err(format!(
                 "request {request} is attached already"
@@ -109,9 +110,13 @@ impl Hub {
 }
 
 impl Routes {
-    /// Appends to the log of the record's request; a record that no log takes is counted.
+    /// Appends to the log of the record's request.
+    ///
+    /// A record that no log takes is counted, and so is one that no engine may write: how a stream
+    /// ends is its owner's to say.
     fn deliver(&mut self, record: &RingRecord<'_>, arrivals: &mut Arrivals) {
-        let Some(route) = self.logs.get(&record.stream) else {
+        let route = self.logs.get(&record.stream);
+        let Some(route) = route.filter(|_| record.kind.is_engines()) else {
             self.dropped += 1;
             return;
         };

@@ -3,76 +3,24 @@
 //! No lock of the log is held while Python runs: waiters are moved out first and dropped or called
 //! afterwards, so a finaliser that comes back here finds every lock free.
 
-use std::os::fd::RawFd;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use millstream_core::log::{
-    Doorbell, Entry, INTER_TOKEN_BOUNDS_NS, Log as CoreLog, LogError, LogOptions,
+    Entry, INTER_TOKEN_BOUNDS_NS, Log as CoreLog, LogOptions, first_seq_of,
 };
 use millstream_core::record::Kind;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
+mod notifier;
 mod reader;
 
+pub(crate) use notifier::{Notifier, SharedDoorbell, Waiter, ring_all};
 use reader::Reader;
 
-/// What a parked reader left behind, and how its loop hears of it.
-#[derive(Debug)]
-pub(crate) struct Waiter {
-    object: Py<PyAny>,
-    notifier: SharedDoorbell,
-}
-
-pub(crate) type SharedDoorbell = Arc<Doorbell<Py<PyAny>>>;
 pub(crate) type SharedLog = Arc<CoreLog<Waiter>>;
-
-impl Waiter {
-    /// Hands the waiter to its loop, whichever thread this is.
-    pub(crate) fn ring(self) -> PyResult<()> {
-        Ok(self.notifier.ring(self.object)?)
-    }
-
-    /// The waiter itself if it belongs to the loop of this notifier.
-    pub(crate) fn for_loop(self, notifier: Option<&SharedDoorbell>) -> Result<Py<PyAny>, Self> {
-        match notifier {
-            Some(here) if Arc::ptr_eq(here, &self.notifier) => Ok(self.object),
-            _ => Err(self),
-        }
-    }
-}
-
-/// Wakes the waiters of one event loop from any thread.
-#[pyclass(frozen, module = "millstream._core")]
-#[derive(Debug)]
-pub(crate) struct Notifier {
-    doorbell: SharedDoorbell,
-}
-
-impl Notifier {
-    pub(crate) fn core(&self) -> SharedDoorbell {
-        Arc::clone(&self.doorbell)
-    }
-}
-
-#[pymethods]
-impl Notifier {
-    #[new]
-    fn new() -> PyResult<Self> {
-        Ok(Self {
-            doorbell: Arc::new(Doorbell::new()?),
-        })
-    }
-
-    fn fileno(&self) -> RawFd {
-        self.doorbell.wait_fd()
-    }
-
-    fn ready(&self) -> PyResult<Vec<Py<PyAny>>> {
-        Ok(self.doorbell.answer()?)
-    }
-}
 
 /// The bounded record store of one stream.
 #[pyclass(frozen, module = "millstream._core")]
@@ -90,16 +38,46 @@ impl Log {
 #[pymethods]
 impl Log {
     #[new]
-    #[pyo3(signature = (*, max_bytes = 1048576, max_records = 65536, integrity = None))]
-    fn new(max_bytes: usize, max_records: usize, integrity: Option<&[u8]>) -> PyResult<Self> {
+    #[pyo3(signature = (*, max_bytes = 1048576, max_records = 65536, integrity = None,
+                        branches = 1, first_seq = 1))]
+    fn new(
+        max_bytes: usize,
+        max_records: usize,
+        integrity: Option<&[u8]>,
+        branches: usize,
+        first_seq: u64,
+    ) -> PyResult<Self> {
         let options = LogOptions {
             max_bytes,
             max_records,
             integrity: integrity.map(Into::into),
+            branches,
+            first_seq,
         };
         Ok(Self {
             core: Arc::new(CoreLog::new(&options).map_err(log_error)?),
         })
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (batch, *, max_bytes = 1048576, max_records = 65536, integrity = None,
+                        branches = 1))]
+    fn mirror(
+        batch: &[u8],
+        max_bytes: usize,
+        max_records: usize,
+        integrity: Option<&[u8]>,
+        branches: usize,
+    ) -> PyResult<Self> {
+        let first_seq = Self::first_seq_of(batch)?;
+        let log = Self::new(max_bytes, max_records, integrity, branches, first_seq)?;
+        log.unpack(batch)?;
+        Ok(log)
+    }
+
+    #[staticmethod]
+    fn first_seq_of(batch: &[u8]) -> PyResult<u64> {
+        first_seq_of(batch).map_err(log_error)
     }
 
     #[pyo3(signature = (kind, text, *, choice = 0, token_count = 0, branch = 0, time_ns))]
@@ -136,18 +114,81 @@ impl Log {
         Ok(closed)
     }
 
-    #[pyo3(signature = (choice = 0))]
-    fn text(&self, choice: u16) -> PyResult<String> {
-        self.core.text(choice).map_err(log_error)
+    #[pyo3(signature = (after, *, max_records = 64, max_bytes = 65536))]
+    fn pack<'py>(
+        &self,
+        py: Python<'py>,
+        after: u64,
+        max_records: usize,
+        max_bytes: usize,
+    ) -> PyResult<Option<(Bound<'py, PyBytes>, u64, u64)>> {
+        let packed = self.core.pack(after, max_records, max_bytes);
+        let packed = packed.map_err(log_error)?;
+        Ok(packed.map(|it| (PyBytes::new(py, &it.bytes), it.first, it.last)))
     }
 
-    #[pyo3(signature = (choice = 0))]
-    fn finish_reason(&self, choice: u16) -> Option<String> {
-        self.core.finish_reason(choice)
+    fn unpack(&self, batch: &[u8]) -> PyResult<u64> {
+        let mut woken = Vec::new();
+        let tail = self.core.unpack(batch, &mut woken).map_err(log_error)?;
+        ring_all(woken)?;
+        Ok(tail)
     }
 
-    fn inter_token_counts(&self) -> Vec<u32> {
-        self.core.inter_token().counts.to_vec()
+    #[pyo3(signature = (choice = 0, branch = 0))]
+    fn text(&self, choice: u16, branch: u8) -> PyResult<String> {
+        self.core.text(branch, choice).map_err(log_error)
+    }
+
+    fn snapshot(&self) -> Vec<(u8, u16, u64, String)> {
+        let texts = self.core.snapshot().into_iter();
+        texts
+            .map(|it| (it.branch, it.choice, it.omitted_bytes, it.text))
+            .collect()
+    }
+
+    #[pyo3(signature = (choice = 0, branch = 0))]
+    fn finish_reason(&self, choice: u16, branch: u8) -> Option<String> {
+        self.core.finish_reason(branch, choice)
+    }
+
+    #[pyo3(signature = (branch = 0))]
+    fn inter_token_counts(&self, branch: u8) -> Vec<u32> {
+        self.core.inter_token_of(branch).counts.to_vec()
+    }
+
+    #[pyo3(signature = (branch = 0))]
+    fn inter_token_sum_ns_of(&self, branch: u8) -> u64 {
+        self.core.inter_token_of(branch).sum_ns
+    }
+
+    #[pyo3(signature = (branch = 0))]
+    fn token_count_of(&self, branch: u8) -> u64 {
+        self.core.token_count_of(branch)
+    }
+
+    #[pyo3(signature = (branch = 0))]
+    fn first_token_ns_of(&self, branch: u8) -> Option<u64> {
+        self.core.first_token_ns_of(branch)
+    }
+
+    #[pyo3(signature = (branch = 0))]
+    fn last_token_ns_of(&self, branch: u8) -> Option<u64> {
+        self.core.last_token_ns_of(branch)
+    }
+
+    #[pyo3(signature = (branch = 0))]
+    fn usage_of(&self, branch: u8) -> Option<String> {
+        self.core.usage_of(branch)
+    }
+
+    #[pyo3(signature = (branch = 0))]
+    fn error_of(&self, branch: u8) -> Option<String> {
+        self.core.error_of(branch)
+    }
+
+    #[pyo3(signature = (branch = 0))]
+    fn outcome_of(&self, branch: u8) -> Option<String> {
+        self.core.outcome_of(branch)
     }
 
     fn crc_at(&self, seq: u64) -> Option<u32> {
@@ -167,6 +208,15 @@ impl Log {
             .iter()
             .map(|leaf| (leaf.index, leaf.last_seq, PyBytes::new(py, &leaf.digest)))
             .collect()
+    }
+
+    fn last_leaf_before(&self, seq: u64) -> u64 {
+        self.core.last_leaf_before(seq)
+    }
+
+    #[getter]
+    fn branches(&self) -> usize {
+        self.core.branches()
     }
 
     #[getter]
@@ -216,12 +266,12 @@ impl Log {
 
     #[getter]
     fn inter_token_sum_ns(&self) -> u64 {
-        self.core.inter_token().sum_ns
+        self.core.inter_token_of(0).sum_ns
     }
 
     #[getter]
     fn usage(&self) -> Option<String> {
-        self.core.usage()
+        self.core.usage_of(0)
     }
 
     #[getter]
@@ -235,16 +285,7 @@ impl Log {
     }
 }
 
-/// Hands waiters to their loops; every one is tried, the first failure is told.
-pub(crate) fn ring_all(woken: Vec<Waiter>) -> PyResult<()> {
-    let mut told = Ok(());
-    for waiter in woken {
-        told = told.and(waiter.ring());
-    }
-    told
-}
-
-fn log_error(error: LogError) -> PyErr {
+pub(crate) fn log_error(error: impl Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 

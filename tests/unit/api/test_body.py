@@ -17,7 +17,7 @@ from millstream.errors import InvalidParameter
 from tests.unit.api.posted import JSON, posted
 
 MANY = 1000
-ROOMY = {"max_bytes": 1 << 20, "max_seconds": 60}
+
 HELLO = {"role": "user", "content": "Hi"}
 
 
@@ -73,7 +73,7 @@ async def test_the_first_wrong_item_is_named_with_what_is_wrong(
 ) -> None:
     body = json.dumps(fields).encode()
     with pytest.raises(InvalidParameter, match=message) as refused:
-        await read_json(posted(JSON, body), model, **ROOMY)
+        await read_json(posted(JSON, body), model, max_bytes=1 << 20, max_seconds=60)
     assert refused.value.param == param
 
 

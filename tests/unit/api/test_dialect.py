@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from millstream.api.dialect import CHAT, COMPLETION, Dialect, completion_object
-from millstream.streams.stream import Stream
-from millstream.types import Kind, SamplingParams
-from tests.unit.streams.parts import Bench
+from millstream._core import Log
+from millstream.api.dialect import completion_object
+from millstream.store.descriptor import BranchDescriptor, Descriptor, DialectName
+from millstream.store.recording import Recording
+from millstream.types import Kind, Outcome, Usage
 
 
-def ended(bench: Bench) -> Stream:
-    """A stream of two choices that came interleaved."""
-    stream = bench.stream()
-    stream.start([1], SamplingParams(max_tokens=5, n=2))
-    stream.attach()
-    for choice, text in ((0, "a"), (1, "b"), (0, "c")):
-        bench.engine.token(1, text, choice=choice)
-    stream.log.append(Kind.FINISH, "length", choice=1, time_ns=1)
-    bench.engine.finish(1, tokens=3)
-    return stream
+def recording(dialect: DialectName, *, choices: int, max_bytes: int = 1000) -> Recording:
+    branch = BranchDescriptor(model="m", chunk_id="c-1", choices=choices)
+    descriptor = Descriptor(
+        id="s", route="r", dialect=dialect, created=1_700_000_000, branches=(branch,)
+    )
+    return Recording(descriptor, Log(max_bytes=max_bytes))
+
+
+def finished(recording: Recording, *reasons: str) -> Recording:
+    for choice, reason in enumerate(reasons):
+        recording.log.append(Kind.FINISH, reason, choice=choice, time_ns=1)
+    recording.log.append(Kind.USAGE, Usage(7, 3).to_json(), time_ns=1)
+    recording.log.close(Outcome.COMPLETED, time_ns=1)
+    return recording
 
 
 def content(choice: object) -> object:
@@ -28,16 +33,14 @@ def content(choice: object) -> object:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "id", "kind"),
-    [
-        (CHAT, "chatcmpl-stream-1", "chat.completion"),
-        (COMPLETION, "cmpl-stream-1", "text_completion"),
-    ],
-    ids=["chat", "completion"],
+    ("dialect", "kind"), [("chat", "chat.completion"), ("completion", "text_completion")]
 )
-def test_each_choice_has_its_own_text_and_reason(dialect: Dialect, id: str, kind: str) -> None:
-    answer = completion_object(dialect, ended(Bench()), choices=2)
-    assert (answer["id"], answer["object"], answer["created"]) == (id, kind, 1_700_000_000)
+def test_each_choice_has_its_own_text_and_reason(dialect: DialectName, kind: str) -> None:
+    stream = recording(dialect, choices=2)
+    for choice, text in ((0, "a"), (1, "b"), (0, "c")):
+        stream.log.append(Kind.TOKEN, text, choice=choice, token_count=1, time_ns=1)
+    answer = completion_object(finished(stream, "stop", "length"))
+    assert (answer["id"], answer["object"], answer["created"]) == ("c-1", kind, 1_700_000_000)
     choices = answer["choices"]
     assert isinstance(choices, list)
     assert [choice["index"] for choice in choices] == [0, 1]
@@ -47,10 +50,14 @@ def test_each_choice_has_its_own_text_and_reason(dialect: Dialect, id: str, kind
 
 
 def test_a_choice_that_wrote_nothing_is_empty_and_not_missing() -> None:
-    bench = Bench()
-    stream = bench.started()
-    stream.attach()
-    bench.engine.finish(1)
-    choices = completion_object(CHAT, stream, choices=1)["choices"]
+    choices = completion_object(finished(recording("chat", choices=1), "stop"))["choices"]
     assert isinstance(choices, list)
     assert [content(choice) for choice in choices] == [""]
+
+
+def test_a_text_whose_beginning_is_gone_is_no_answer() -> None:
+    stream = recording("chat", choices=1, max_bytes=8)
+    for _ in range(9):
+        stream.log.append(Kind.TOKEN, "abc", token_count=1, time_ns=1)
+    with pytest.raises(ValueError, match="no longer"):
+        completion_object(finished(stream, "stop"))

@@ -25,6 +25,7 @@ STATUSES = {
     errors.UnknownModel: 404,
     errors.EngineError: 500,
     errors.EngineUnavailable: 503,
+    errors.StoreUnavailable: 503,
 }
 
 

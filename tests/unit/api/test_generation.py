@@ -113,7 +113,13 @@ async def test_an_engine_that_is_away_is_a_503_with_a_wait(
     [
         ({"model": "none"}, 404, "model"),
         ({"stream_options": {}}, 400, "stream_options"),
-        ({"stream": True, "stream_options": {"resumable": True}}, 400, "stream_options.resumable"),
+        (
+            {"stream": True, "stream_options": {"resumable": False, "integrity": True}},
+            400,
+            "stream_options.integrity",
+        ),
+        ({"stream": True, "stream_options": {"fields": 1}}, 422, "stream_options.fields"),
+        ({"stream": True, "stream_options": {"colour": True}}, 400, "stream_options.colour"),
         ({"tools": [{}]}, 400, "tools"),
         ({"max_tokens": 61}, 400, "max_tokens"),
         ({"messages": [{"role": "user", "content": "a " * 64}]}, 400, "messages"),

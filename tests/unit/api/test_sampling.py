@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from millstream.api.prompts import chat_prompt
 from millstream.api.sampling import sampling_params
 from millstream.api.schemas import ChatCompletionRequest
 from millstream.errors import ContextLengthExceeded, InvalidParameter
@@ -18,7 +19,13 @@ def body(**fields: object) -> ChatCompletionRequest:
 def params(
     request: ChatCompletionRequest, *, prompt: int = 10, cap: int | None = 50
 ) -> SamplingParams:
-    return sampling_params(request, prompt_tokens=prompt, context_length=100, max_tokens_cap=cap)
+    return sampling_params(
+        request,
+        chat_prompt(request.messages),
+        prompt_tokens=prompt,
+        context_length=100,
+        max_tokens_cap=cap,
+    )
 
 
 def test_the_defaults_are_openais() -> None:

@@ -246,3 +246,23 @@ def test_settings_are_frozen() -> None:
 )
 def test_only_addresses_of_this_machine_count_as_loopback(host: str, loopback: bool) -> None:
     assert load_settings(environ={"MILLSTREAM__SERVER__HOST": host}).server.loopback is loopback
+
+
+@pytest.mark.parametrize("place", ["streams", "models.m.streams", "tenants.t.streams"])
+def test_resumption_by_default_with_several_workers_needs_a_store_that_they_share(
+    tmp_path: Path, place: str
+) -> None:
+    text = f"""
+[engines.local]
+[models.m]
+routes = [{{ engine = "local" }}]
+[{place}]
+resumable_default = true
+"""
+    workers = {"MILLSTREAM__SERVER__WORKERS": "2"}
+    told = message(write(tmp_path, text), workers)
+    assert f"{place}.resumable_default" in told
+    assert "store.kind" in told
+    assert load_settings(write(tmp_path, text), environ={}).server.workers == 1
+    shared = write(tmp_path, text + '[store]\nkind = "valkey"\n')
+    assert load_settings(shared, environ=workers).store.kind == "valkey"

@@ -71,6 +71,15 @@ def test_a_secret_is_hidden() -> None:
     assert 'key = "**********"' in shown
 
 
+def test_the_password_of_an_address_is_hidden() -> None:
+    environ = {"MILLSTREAM__STORE__URL": "valkeys://user:hunter2@store.example:6380/3"}
+
+    shown = to_toml(load(environ=environ))
+
+    assert "hunter2" not in shown
+    assert 'url = "valkeys://user:***@store.example:6380/3"' in shown
+
+
 @given(st.dictionaries(TEXT, VALUES, max_size=4))
 def test_any_tree_reads_back_as_it_was_written(tree: dict[str, object]) -> None:
     text = "\n".join(_table(tree, (), Sources()))

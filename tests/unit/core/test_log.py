@@ -52,9 +52,39 @@ def test_impossible_bounds_are_refused(max_bytes: int, max_records: int, named: 
 def test_the_oldest_records_give_way() -> None:
     log = _core.Log(max_records=3)
     write(log, *"abcde")
-    assert (log.oldest, log.tail, log.bytes) == (3, 5, 3)
-    with pytest.raises(ValueError, match="before 3"):
+    assert (log.oldest, log.tail) == (3, 5)
+
+
+def test_dropped_records_leave_their_text() -> None:
+    log = _core.Log(max_records=2, max_bytes=6)
+    write(log, *"abcd")
+    assert (log.oldest, log.bytes, log.text()) == (3, 4, "abcd")
+    write(log, "éf")
+    assert (log.oldest, log.bytes, log.snapshot()) == (4, 6, [(0, 0, 1, "bcdéf")])
+    with pytest.raises(ValueError, match="first 1 bytes"):
         log.text()
+    assert log.text(choice=1) == ""
+
+
+def test_text_is_cut_between_characters() -> None:
+    log = _core.Log(max_records=1, max_bytes=7)
+    write(log, "漢字", "ab")
+    assert log.snapshot() == [(0, 0, 3, "字ab")]
+
+
+def test_the_longest_text_is_cut_first() -> None:
+    log = _core.Log(max_records=1, max_bytes=8)
+    for choice, text in [(0, "abc"), (1, "vwxyz"), (0, "12")]:
+        log.append(Kind.TOKEN, text, choice=choice, time_ns=1)
+    assert log.snapshot() == [(0, 0, 0, "abc12"), (0, 1, 2, "xyz")]
+
+
+def test_only_text_is_left_of_dropped_records() -> None:
+    log = _core.Log(max_records=1)
+    log.append(Kind.FINISH, "length", time_ns=1)
+    log.append(Kind.USAGE, "{}", time_ns=1)
+    write(log, "")
+    assert (log.snapshot(), log.bytes) == ([], 0)
 
 
 def test_the_terminal_record_fits_into_the_smallest_log() -> None:
@@ -113,5 +143,5 @@ def test_an_idle_log_is_small_and_a_full_one_bounded() -> None:
     assert log.memory_bytes < 700
     for _ in range(20):
         write(log, *["word "] * 500)
-    # 1.5 times the text, 24 bytes a record, and the fixed part.
-    assert log.memory_bytes < 6144 + 256 * 24 + 800
+    # Twice the text, 24 bytes a record, and the fixed part.
+    assert log.memory_bytes < 8192 + 256 * 24 + 800

@@ -69,7 +69,7 @@ def test_native_events_are_named() -> None:
     ],
 )
 def test_ndjson_is_one_object_a_line_and_no_done_marker(dialect: str, expected: list[str]) -> None:
-    frames = encoder(dialect, framing="ndjson", epoch=3).encode(WHOLE_STREAM)
+    frames = encoder(dialect, framing="ndjson").encode(WHOLE_STREAM)
     assert frames.endswith(b"}\n")
     lines = [json.loads(line) for line in frames.removesuffix(b"\n").split(b"\n")]
     if dialect == "native":

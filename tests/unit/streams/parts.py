@@ -8,9 +8,19 @@ from millstream._core import Log
 from millstream.admission import Lease, Limits, MemoryLimiter, TokenWindow
 from millstream.engines.base import EndCallback, EngineEnd, EngineStats, ModelInfo, Tokenizer
 from millstream.errors import EngineUnavailable
+from millstream.store import (
+    BranchDescriptor,
+    Claim,
+    Descriptor,
+    IdempotencyKey,
+    Producer,
+    Recording,
+)
+from millstream.streams.branch import BranchRun, Deadlines
+from millstream.streams.lifecycle import State
 from millstream.streams.registry import StreamRegistry
-from millstream.streams.stream import Deadlines, Stream
-from millstream.types import Kind, SamplingParams
+from millstream.streams.stream import Stream
+from millstream.types import Kind, Outcome, SamplingParams
 
 SECOND = 1_000_000_000
 RESERVED = 100
@@ -91,30 +101,130 @@ def _limiter() -> MemoryLimiter:
 
 
 @dataclass
+class Heard:
+    """An observer that keeps what it hears."""
+
+    events: list[tuple[str, Outcome | None]] = field(default_factory=list)
+    moves: list[tuple[State, State]] = field(default_factory=list)
+
+    def admitted(self, stream: Stream) -> None:
+        self.events.append(("admitted", stream.outcome))
+
+    def moved(self, stream: Stream, origin: State, to: State) -> None:
+        self.moves.append((origin, to))
+
+    def closed(self, stream: Stream) -> None:
+        self.events.append(("closed", stream.outcome))
+
+
+@dataclass
+class KeepingStore:
+    """A store of ended streams that writes down what it is asked."""
+
+    shared: bool = False
+    published: dict[str, Producer] = field(default_factory=dict)
+    kept: dict[str, Recording] = field(default_factory=dict)
+    elsewhere: dict[str, Recording] = field(default_factory=dict)
+    cancelled: list[tuple[str, int | None]] = field(default_factory=list)
+
+    async def start(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    def publish(self, recording: Recording, producer: Producer) -> None:
+        self.published[recording.id] = producer
+
+    def keep(self, recording: Recording) -> None:
+        assert recording.log.closed
+        self.kept[recording.id] = recording
+
+    async def find(self, stream_id: str) -> Recording | None:
+        return self.kept.get(stream_id) or self.elsewhere.get(stream_id)
+
+    async def cancel(self, stream_id: str, branch: int | None) -> bool:
+        self.cancelled.append((stream_id, branch))
+        return stream_id in self.elsewhere
+
+    async def discard(self, stream_id: str) -> None:
+        self.kept.pop(stream_id, None)
+
+    async def claim(self, key: IdempotencyKey, claim: Claim, *, ttl_seconds: float) -> Claim | None:
+        raise NotImplementedError
+
+    async def release(self, key: IdempotencyKey, stream_id: str) -> None:
+        raise NotImplementedError
+
+    def sweep(self, now_ns: int) -> None:
+        pass
+
+
+@dataclass
 class Bench:
-    """One engine and the streams that were opened on it."""
+    """One engine, the streams that were opened on it, and a clock that the test turns."""
 
     engine: ManualEngine = field(default_factory=ManualEngine)
     limiter: MemoryLimiter = field(default_factory=_limiter)
     registry: StreamRegistry = field(default_factory=StreamRegistry)
+    heard: Heard = field(default_factory=Heard)
+    store: KeepingStore = field(default_factory=KeepingStore)
     closed: list[Stream] = field(default_factory=list)
+    now_ns: int = 0
 
     def stream(
-        self, *, deadlines: Deadlines | None = None, admitted_ns: int = 0, request: int = 1
+        self,
+        *,
+        deadlines: Deadlines | None = None,
+        admitted_ns: int = 0,
+        request: int = 1,
+        branches: int = 1,
+        grace_ns: int | None = 0,
+        resumable: bool = False,
+        tenant: str = "default",
+        id_prefix: str = "chatcmpl-",
+        choices: int = 1,
     ) -> Stream:
-        """A stream that is not started yet."""
-        stream = Stream(
-            id=f"stream-{request}",
-            request=request,
-            model="m",
+        """A stream that is not started yet; its branches are requests from ``request`` on."""
+        stream_id = f"stream-{request}"
+        descriptor = Descriptor(
+            id=stream_id,
+            tenant=tenant,
             route="chat.completion",
-            engine=self.engine,
-            lease=self._lease(),
-            log=Log(),
-            prompt_tokens=7,
-            deadlines=deadlines or Deadlines(),
+            dialect="chat",
+            created=1_700_000_000,
+            branches=tuple(
+                BranchDescriptor(model="m", chunk_id=f"{id_prefix}{stream_id}", choices=choices)
+                for _ in range(branches)
+            ),
+            resumable=resumable,
+        )
+        log = Log(branches=branches)
+        stream = Stream(
+            recording=Recording(descriptor, log),
+            branches=[
+                BranchRun(
+                    index=index,
+                    request=request + index,
+                    model="m",
+                    engine=self.engine,
+                    lease=self._lease(),
+                    log=log,
+                    prompt_tokens=7,
+                    choices=choices,
+                    deadlines=deadlines or Deadlines(),
+                )
+                for index in range(branches)
+            ],
+            route="chat.completion",
+            retained=resumable or grace_ns != 0,
+            grace_ns=grace_ns,
             admitted_ns=admitted_ns,
+            admitted_wall_ns=1_700_000_000 * SECOND,
+            clock=lambda: self.now_ns,
             wall_clock=lambda: 1_700_000_000 * SECOND,
+            observer=self.heard,
+            on_ended=self._ended,
             on_closed=self._closed,
         )
         self.registry.add(stream)
@@ -123,7 +233,7 @@ class Bench:
     def started(self, **arguments: object) -> Stream:
         """A stream that the engine works on."""
         stream = self.stream(**arguments)  # type: ignore[arg-type]
-        stream.start([1, 2, 3], SamplingParams(max_tokens=5))
+        stream.start([([1, 2, 3], SamplingParams(max_tokens=5))] * len(stream.branches))
         return stream
 
     @property
@@ -144,6 +254,10 @@ class Bench:
         lease = self.limiter.admit("m", RESERVED)
         assert isinstance(lease, Lease)
         return lease
+
+    def _ended(self, stream: Stream) -> None:
+        if stream.retained:
+            self.store.keep(stream.recording)
 
     def _closed(self, stream: Stream) -> None:
         self.registry.discard(stream)

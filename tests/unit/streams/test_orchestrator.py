@@ -2,63 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from millstream.admission import Refusal
+from millstream.config import StreamPolicy
 from millstream.errors import CostExceedsLimit, EngineUnavailable
+from millstream.streams.branch import Deadlines
 from millstream.streams.drain import Drain
-from millstream.streams.orchestrator import Generation, Orchestrator
-from millstream.streams.stream import Deadlines, Stream
+from millstream.streams.orchestrator import BranchRequest, Generation, Orchestrator
+from millstream.streams.stream import Stream
 from millstream.types import Kind, Outcome, SamplingParams
 from tests.unit.streams.parts import RESERVED, SECOND, Bench
-
-
-@dataclass
-class Heard:
-    """An observer that keeps what it hears."""
-
-    events: list[tuple[str, Outcome | None]] = field(default_factory=list)
-
-    def admitted(self, stream: Stream) -> None:
-        self.events.append(("admitted", stream.outcome))
-
-    def closed(self, stream: Stream) -> None:
-        self.events.append(("closed", stream.outcome))
 
 
 class Rig:
     """An orchestrator over a bench's engine, limiter and registry."""
 
     def __init__(self) -> None:
-        self.bench, self.heard = Bench(), Heard()
-        self.drain = Drain(self.bench.registry, seconds=1, clock=lambda: 0)
+        self.bench = Bench()
+        self.heard, self.store = self.bench.heard, self.bench.store
+        self.drain = Drain(self.bench.registry, seconds=1, shared=False, clock=lambda: 0)
         self.orchestrator = Orchestrator(
             registry=self.bench.registry,
             limiter=self.bench.limiter,
             drain=self.drain,
             observer=self.heard,
-            log_bytes=4096,
-            log_records=16,
+            store=self.store,
             clock=lambda: 5 * SECOND,
             wall_clock=lambda: 1_700_000_000 * SECOND,
         )
 
-    def open(
-        self, *, prompt: int = 10, max_tokens: int = 20, n: int = 1, streamed: bool = True
-    ) -> Stream | Refusal:
-        return self.orchestrator.open(
-            Generation(
-                route="chat.completion",
-                model="m",
-                engine=self.bench.engine,
-                prompt=[1] * prompt,
-                params=SamplingParams(max_tokens=max_tokens, n=n),
-                deadlines=Deadlines(total_ns=SECOND),
-                streamed=streamed,
-            )
+    def open(self, **asked: Any) -> Stream | Refusal:
+        return self.orchestrator.open(self.generation(**asked))
+
+    def generation(
+        self,
+        *,
+        prompt: int = 10,
+        max_tokens: int = 20,
+        n: int = 1,
+        branches: int = 1,
+        streamed: bool = True,
+        **options: Any,
+    ) -> Generation:
+        branch = BranchRequest(
+            model="m",
+            engine=self.bench.engine,
+            prompt=[1] * prompt,
+            params=SamplingParams(max_tokens=max_tokens, n=n),
+            deadlines=Deadlines(total_ns=SECOND),
+        )
+        return Generation(
+            route="chat.completion",
+            dialect="chat",
+            id_prefix="chatcmpl-",
+            branches=(branch,) * branches,
+            streamed=streamed,
+            policy=StreamPolicy(max_bytes=4096, max_records=16, detach_grace_seconds=3),
+            **options,
         )
 
     def stream(self, **asked: Any) -> Stream:
@@ -71,9 +74,10 @@ def test_a_stream_is_admitted_registered_and_submitted() -> None:
     rig = Rig()
     stream = rig.stream()
     assert list(rig.bench.registry) == [stream]
-    assert rig.bench.engine.logs == {stream.request: stream.log}
-    assert (stream.prompt_tokens, stream.admitted_ns) == (10, 5 * SECOND)
-    assert stream.deadlines == Deadlines(total_ns=SECOND)
+    (branch,) = stream.branches
+    assert rig.bench.engine.logs == {branch.request: stream.log}
+    assert (branch.prompt_tokens, stream.admitted_ns) == (10, 5 * SECOND)
+    assert branch.deadlines == Deadlines(total_ns=SECOND)
     assert rig.heard.events == [("admitted", None)]
 
 
@@ -89,7 +93,7 @@ def test_streams_have_names_that_cannot_be_guessed_and_numbers_that_do_not_repea
     streams = [rig.stream() for _ in range(5)]
     assert len({stream.id for stream in streams}) == 5
     assert all(len(stream.id) >= 22 for stream in streams)  # 128 bits and more
-    assert len({stream.request for stream in streams}) == 5
+    assert len({stream.branches[0].request for stream in streams}) == 5
 
 
 def test_the_log_keeps_what_the_settings_say() -> None:
@@ -144,9 +148,101 @@ def test_a_stream_that_ends_is_forgotten_once_its_reader_is_gone() -> None:
     rig = Rig()
     stream = rig.stream()
     stream.attach()
-    rig.bench.engine.finish(stream.request, tokens=3)
+    rig.bench.engine.finish(stream.branches[0].request, tokens=3)
     assert rig.heard.events == [("admitted", None)]
     stream.detach()
     assert len(rig.bench.registry) == 0
     assert rig.heard.events == [("admitted", None), ("closed", Outcome.COMPLETED)]
     assert rig.bench.charged == 10
+
+
+def test_of_several_branches_all_are_admitted_or_none() -> None:
+    rig = Rig()
+    rig.stream(prompt=1, max_tokens=8 * RESERVED - 1)
+    refusal = rig.open(prompt=1, max_tokens=RESERVED - 1, branches=3)
+    assert isinstance(refusal, Refusal)
+    assert (rig.bench.charged, rig.bench.leases) == (8 * RESERVED, 1)
+    assert len(rig.bench.engine.logs) == 1
+    rig.stream(prompt=1, max_tokens=RESERVED - 1, branches=2)
+    assert rig.bench.leases == 3
+
+
+def test_branches_that_could_never_be_granted_together_are_refused_for_good() -> None:
+    rig = Rig()
+    with pytest.raises(CostExceedsLimit, match="1200 tokens together"):
+        rig.open(prompt=1, max_tokens=3 * RESERVED - 1, branches=4)
+    with pytest.raises(CostExceedsLimit, match="11 concurrency together"):
+        rig.open(prompt=1, max_tokens=1, branches=11)
+    assert (rig.bench.charged, rig.bench.leases) == (0, 0)
+
+
+def test_chunk_ids_name_the_stream_and_of_several_the_branch() -> None:
+    rig = Rig()
+    one, two = rig.stream(), rig.stream(branches=2)
+    assert [branch.chunk_id for branch in one.descriptor.branches] == [f"chatcmpl-{one.id}"]
+    assert [branch.chunk_id for branch in two.descriptor.branches] == [
+        f"chatcmpl-{two.id}-0",
+        f"chatcmpl-{two.id}-1",
+    ]
+    assert two.log.branches == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "retained", "grace_ns"),
+    [
+        ({}, False, 0),
+        ({"resumable": True}, True, 3 * SECOND),
+        ({"retained": True}, True, 3 * SECOND),
+        ({"background": True}, True, None),
+    ],
+)
+def test_what_outlives_its_connection_is_made_known_and_kept(
+    asked: dict[str, bool], retained: bool, grace_ns: int | None
+) -> None:
+    rig = Rig()
+    stream = rig.stream(**asked)
+    assert (stream.retained, stream.grace_ns) == (retained, grace_ns)
+    assert rig.store.published == ({stream.id: stream} if retained else {})
+    rig.bench.engine.finish(stream.branches[0].request)
+    assert rig.store.kept == ({stream.id: stream.recording} if retained else {})
+
+
+def test_a_stream_that_did_not_start_is_not_made_known() -> None:
+    rig = Rig()
+    rig.bench.engine.ready = False
+    with pytest.raises(EngineUnavailable):
+        rig.open(resumable=True)
+    assert (rig.store.published, rig.store.kept) == ({}, {})
+
+
+def test_the_store_can_cancel_what_it_was_given() -> None:
+    rig = Rig()
+    stream = rig.stream(resumable=True)
+    rig.store.published[stream.id].cancel(None)
+    assert stream.outcome is Outcome.CANCELLED
+
+
+def test_a_stream_takes_the_name_that_was_made_for_it() -> None:
+    rig = Rig()
+    opened = rig.orchestrator.open(rig.generation(), stream_id="mine")
+    assert isinstance(opened, Stream)
+    assert (opened.id, opened.descriptor.id) == ("mine", "mine")
+
+
+def test_the_descriptor_holds_what_a_later_read_has_to_know() -> None:
+    rig = Rig()
+    stream = rig.stream(
+        tenant="acme",
+        resumable=True,
+        integrity=True,
+        include_usage=True,
+        metadata=True,
+        fields=True,
+        n=2,
+    )
+    found = stream.descriptor
+    assert (found.tenant, found.resumable, found.integrity) == ("acme", True, True)
+    assert (found.include_usage, found.metadata, found.fields) == (True, True, True)
+    assert (found.max_bytes, found.max_records, found.created) == (4096, 16, 1_700_000_000)
+    assert found.branches[0].choices == 2
+    assert stream.log.checks() is not None

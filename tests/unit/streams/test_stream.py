@@ -95,7 +95,7 @@ def test_a_stream_that_cannot_start_charges_nothing_and_leaves_nothing() -> None
     bench.engine.ready = False
     stream = bench.stream()
     with pytest.raises(EngineUnavailable):
-        stream.start([1], SamplingParams(max_tokens=1))
+        stream.start([([1], SamplingParams(max_tokens=1))])
     assert (bench.charged, bench.leases) == (0, 0)
     assert len(bench.registry) == 0
     assert stream.lifecycle.state is State.CLOSED

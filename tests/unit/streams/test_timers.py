@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.streams.stream import Deadlines
+from millstream.streams.branch import Deadlines
 from millstream.streams.timers import StreamTimers
 from millstream.types import Outcome
 from tests.unit.streams.parts import SECOND, Bench

@@ -114,6 +114,24 @@ def test_tokens_are_counted_by_type(metrics: Metrics) -> None:
     assert counted['millstream_tokens_total{model="chat",type="completion"}'] == 44
 
 
+def test_the_store_is_up_when_every_worker_reaches_it(metrics: Metrics) -> None:
+    metrics.store_up(True)
+    metrics.store_error("write")
+    metrics.store_written(3, 700)
+    metrics.store_retained(2, 9000)
+
+    counted = read(metrics)
+
+    assert counted["millstream_store_up{}"] == 1
+    assert counted['millstream_store_errors_total{operation="write"}'] == 1
+    assert counted["millstream_store_entries_total{}"] == 3
+    assert counted["millstream_store_written_bytes_total{}"] == 700
+    assert counted["millstream_store_retained_streams{}"] == 2
+    assert counted["millstream_store_retained_bytes{}"] == 9000
+    metrics.store_up(False)
+    assert read(metrics)["millstream_store_up{}"] == 0
+
+
 def test_refusals_are_counted_by_scope_and_dimension(metrics: Metrics) -> None:
     metrics.refusal("global", "tokens")
 

@@ -10,7 +10,15 @@ NAMES = {
     for key, value in vars(names).items()
     if isinstance(value, str) and value.startswith("millstream_")
 }
-COUNTERS = {names.REQUESTS, names.TOKENS, names.LIMITER_REFUSALS}
+COUNTERS = {
+    names.REQUESTS,
+    names.TOKENS,
+    names.LIMITER_REFUSALS,
+    names.HUB_DROPPED,
+    names.STORE_ERRORS,
+    names.STORE_ENTRIES,
+    names.STORE_WRITTEN_BYTES,
+}
 
 
 def test_every_name_has_a_help_text() -> None:

@@ -14,6 +14,8 @@ pub struct Cursor {
     pub(super) gap: Option<Gap>,
     pub(super) finished: bool,
     pub(super) ticket: u64,
+    // CRC-32 of the text up to `seq`, once a checked read has computed it.
+    pub(super) crc: Option<u32>,
 }
 
 impl Cursor {
@@ -23,6 +25,7 @@ impl Cursor {
             gap: None,
             finished,
             ticket: 0,
+            crc: None,
         }
     }
 
@@ -52,6 +55,7 @@ impl Cursor {
             Some(gap) => {
                 self.seq = gap.oldest - 1;
                 self.gap = None;
+                self.crc = None;
                 true
             }
             None => false,

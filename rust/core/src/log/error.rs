@@ -1,7 +1,5 @@
 use thiserror::Error;
 
-use super::cursor::Gap;
-
 /// Why a log refuses.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum LogError {
@@ -11,9 +9,9 @@ pub enum LogError {
         /// The option.
         name: &'static str,
         /// What was asked for.
-        value: usize,
+        value: u64,
         /// The largest value allowed.
-        max: usize,
+        max: u64,
     },
     /// The stream has its outcome already.
     #[error("the log is closed")]
@@ -21,6 +19,14 @@ pub enum LogError {
     /// The terminal record is written by `close`, once.
     #[error("the terminal record is written by close()")]
     EndByAppend,
+    /// A branch that the stream does not have.
+    #[error("there is no branch {branch} in a stream of {branches}")]
+    Branch {
+        /// The branch asked for.
+        branch: u8,
+        /// How many there are.
+        branches: usize,
+    },
     /// A cursor that points past everything written so far.
     #[error("cursor {after} is ahead of the tail {tail}")]
     Ahead {
@@ -29,7 +35,10 @@ pub enum LogError {
         /// The last seq written.
         tail: u64,
     },
-    /// The beginning of the stream is no longer kept.
-    #[error("records before {} are no longer kept (latest {})", .0.oldest, .0.latest)]
-    Trimmed(Gap),
+    /// The beginning of a text is no longer kept.
+    #[error("the first {omitted_bytes} bytes of the text are no longer kept")]
+    Omitted {
+        /// How many bytes are gone.
+        omitted_bytes: u64,
+    },
 }

@@ -1,18 +1,14 @@
-//! The checks of a stream's text: a running CRC-32 and a Merkle leaf for every 8 token records.
+//! The checks of a stream's text, at its tail, at its oldest record and where they are asked for.
 //!
 //! They find loss, doubling, swaps and damage; whoever can forge the text can forge them too.
 
 use std::collections::VecDeque;
+use std::iter::Peekable;
 
-use crc32fast::Hasher;
-use sha2::{Digest as _, Sha256};
-
-use super::merkle::{Digest, Merkle};
+use super::merkle::Digest;
+use super::progress::{Checks, Progress, extend_crc};
+use super::store::Store;
 use crate::record::{Kind, Record};
-
-/// Token records covered by one leaf. A record into which several tokens were merged is one, so
-/// that a client can count what it sees.
-pub const LEAF_TOKENS: u64 = 8;
 
 /// One finished leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,184 +23,182 @@ pub struct Leaf {
     pub digest: Digest,
 }
 
-/// The sum of a stream's text so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Checks {
-    /// Token records.
-    pub records: u64,
-    /// Bytes of their text.
-    pub bytes: u64,
-    /// CRC-32 over their length-prefixed text.
-    pub crc: u32,
-    /// The Merkle root, a short last leaf included.
-    pub root: Digest,
-}
-
-#[derive(Debug)]
-pub(super) struct Integrity {
+#[derive(Clone, Debug)]
+pub(crate) struct Integrity {
     stream_id: Box<[u8]>,
-    records: u64,
-    bytes: u64,
-    crc: u32,
-    // Over everything the store has dropped, so that a resumed reader can be checked from there.
-    dropped_crc: u32,
-    open_leaf: Sha256,
-    tree: Merkle,
+    live: Progress,
+    // Over everything before the oldest record, so that a reader can be checked from there.
+    dropped: Progress,
+    // The last leaf that lies there.
+    dropped_leaf: u64,
     leaves: VecDeque<Leaf>,
+    // Up to the last record packed: the next batch mostly goes on there.
+    packed: Option<Box<(u64, Progress)>>,
 }
 
 impl Integrity {
-    pub(super) fn new(stream_id: &[u8]) -> Self {
+    /// The checks of a stream from its beginning.
+    pub(crate) fn new(stream_id: &[u8]) -> Self {
+        Self::resuming(stream_id.into(), Progress::start(stream_id))
+    }
+
+    /// The checks of a stream of which everything so far has `progress` and is not here.
+    pub(super) fn resuming(stream_id: Box<[u8]>, progress: Progress) -> Self {
         Self {
-            stream_id: stream_id.into(),
-            records: 0,
-            bytes: 0,
-            crc: 0,
-            dropped_crc: 0,
-            open_leaf: start_leaf(stream_id, 0),
-            tree: Merkle::default(),
+            stream_id,
+            live: progress.clone(),
+            dropped: progress,
+            dropped_leaf: 0,
             leaves: VecDeque::new(),
+            packed: None,
         }
     }
 
-    pub(super) fn add(&mut self, record: &Record<'_>) {
+    pub(super) fn stream_id(&self) -> &[u8] {
+        &self.stream_id
+    }
+
+    pub(super) const fn live(&self) -> &Progress {
+        &self.live
+    }
+
+    pub(crate) fn add(&mut self, record: &Record<'_>) {
         if record.kind != Kind::Token {
             return;
         }
-        let prefix = LengthPrefix::of(record.text.len());
-        self.crc = extend_crc(self.crc, record.text);
-        self.open_leaf.update(prefix.bytes());
-        self.open_leaf.update(record.text);
-        self.records += 1;
-        self.bytes += record.text.len() as u64;
-        if self.records.is_multiple_of(LEAF_TOKENS) {
-            self.end_leaf(record.seq);
+        if let Some((index, digest)) = self.live.add(&self.stream_id, record.text) {
+            self.leaves.push_back(Leaf {
+                index,
+                last_seq: record.seq,
+                crc: self.live.crc,
+                digest,
+            });
         }
     }
 
     /// Takes note that the store no longer has `record`.
-    pub(super) fn drop_record(&mut self, record: &Record<'_>) {
-        if record.kind == Kind::Token {
-            self.dropped_crc = extend_crc(self.dropped_crc, record.text);
+    pub(crate) fn drop_record(&mut self, record: &Record<'_>) {
+        if record.kind != Kind::Token {
+            return;
         }
-        while self
-            .leaves
-            .front()
-            .is_some_and(|leaf| leaf.last_seq <= record.seq)
-        {
+        if self.dropped.add(&self.stream_id, record.text).is_some() {
+            self.dropped_leaf = record.seq;
             self.leaves.pop_front();
         }
     }
 
-    pub(super) fn checks(&self) -> Checks {
-        let mut tree = self.tree.clone();
-        if !self.records.is_multiple_of(LEAF_TOKENS) {
-            tree.push(self.open_leaf.clone().finalize().into());
-        }
-        Checks {
-            records: self.records,
-            bytes: self.bytes,
-            crc: self.crc,
-            root: tree.root(),
-        }
+    /// The CRC-32 of the text so far.
+    pub(crate) const fn crc(&self) -> u32 {
+        self.live.crc
+    }
+
+    pub(crate) fn checks(&self) -> Checks {
+        self.live.checks()
     }
 
     /// The kept leaves that end after `seq`.
-    pub(super) fn leaves_after(&self, seq: u64) -> impl Iterator<Item = &Leaf> {
+    pub(crate) fn leaves_after(&self, seq: u64) -> impl Iterator<Item = &Leaf> {
         self.leaves.range(self.leaves_until(seq)..)
     }
 
-    /// The nearest place at or before `seq` whose CRC is known: its seq and the CRC.
-    ///
-    /// `oldest` is the oldest record kept; the CRC before it is known too.
-    pub(super) fn checkpoint(&self, seq: u64, oldest: u64) -> (u64, u32) {
+    /// The last leaf that ends at or before `seq` and after which nothing is missing; 0 if none.
+    pub(super) fn last_leaf_before(&self, seq: u64, oldest: u64) -> u64 {
         match self.leaves_until(seq).checked_sub(1) {
+            Some(at) => self.leaves[at].last_seq,
+            None if self.dropped_leaf + 1 == oldest && self.dropped_leaf <= seq => {
+                self.dropped_leaf
+            }
+            None => 0,
+        }
+    }
+
+    /// The CRC-32 over the text up to `seq`, which lies between `oldest - 1` and the tail.
+    pub(super) fn crc_at(&self, seq: u64, store: &Store) -> u32 {
+        let (from, crc) = match self.leaves_until(seq).checked_sub(1) {
             Some(at) => (self.leaves[at].last_seq, self.leaves[at].crc),
-            None => (oldest - 1, self.dropped_crc),
+            None => (store.oldest() - 1, self.dropped.crc),
+        };
+        tokens(store, from, seq).fold(crc, |crc, record| extend_crc(crc, record.text))
+    }
+
+    /// The checks of what a reader at `seq` is given next.
+    pub(super) fn follow(&self, seq: u64, crc: u32) -> Following<'_, impl Iterator<Item = &Leaf>> {
+        Following {
+            crc,
+            leaves: self.leaves_after(seq).peekable(),
+        }
+    }
+
+    /// Everything up to `seq`, which lies between `oldest - 1` and the tail.
+    pub(super) fn progress_at(&self, seq: u64, store: &Store) -> Progress {
+        let (from, mut progress) = match self.packed.as_deref() {
+            Some((at, packed)) if (store.oldest() - 1..=seq).contains(at) => (*at, packed.clone()),
+            _ => (store.oldest() - 1, self.dropped.clone()),
+        };
+        for record in tokens(store, from, seq) {
+            progress.add(&self.stream_id, record.text);
+        }
+        progress
+    }
+
+    /// Keeps the place up to which was packed.
+    pub(super) fn set_packed(&mut self, seq: u64, progress: Progress) {
+        match &mut self.packed {
+            Some(packed) => **packed = (seq, progress),
+            none => *none = Some(Box::new((seq, progress))),
         }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.stream_id.len() + self.leaves.capacity() * size_of::<Leaf>()
+        let packed = self.packed.as_deref();
+        size_of::<Self>()
+            + self.stream_id.len()
+            + self.leaves.capacity() * size_of::<Leaf>()
+            + self.live.tree.heap_bytes()
+            + self.dropped.tree.heap_bytes()
+            + packed.map_or(0, |it| size_of_val(it) + it.1.tree.heap_bytes())
     }
 
     fn leaves_until(&self, seq: u64) -> usize {
         self.leaves.partition_point(|leaf| leaf.last_seq <= seq)
     }
+}
 
-    fn end_leaf(&mut self, last_seq: u64) {
-        let index = self.tree.leaves();
-        let next = start_leaf(&self.stream_id, index + 1);
-        let digest = std::mem::replace(&mut self.open_leaf, next)
-            .finalize()
-            .into();
-        self.tree.push(digest);
-        self.leaves.push_back(Leaf {
-            index,
-            last_seq,
-            crc: self.crc,
-            digest,
-        });
+/// The running checks of one reader.
+pub(super) struct Following<'a, L: Iterator<Item = &'a Leaf>> {
+    crc: u32,
+    leaves: Peekable<L>,
+}
+
+impl<'a, L: Iterator<Item = &'a Leaf>> Following<'a, L> {
+    pub(super) const fn crc(&self) -> u32 {
+        self.crc
     }
-}
 
-/// The CRC-32 (ISO-HDLC, as in zlib) after one more record: varint of the length, then the text.
-pub(super) fn extend_crc(crc: u32, text: &str) -> u32 {
-    let mut hasher = Hasher::new_with_initial(crc);
-    hasher.update(LengthPrefix::of(text.len()).bytes());
-    hasher.update(text.as_bytes());
-    hasher.finalize()
-}
-
-fn start_leaf(stream_id: &[u8], index: u64) -> Sha256 {
-    let mut hash = Sha256::new();
-    hash.update([0]);
-    hash.update(stream_id);
-    hash.update(index.to_be_bytes());
-    hash
-}
-
-/// A length as LEB128 varint.
-struct LengthPrefix {
-    buffer: [u8; 10],
-    used: usize,
-}
-
-impl LengthPrefix {
-    const fn of(length: usize) -> Self {
-        let mut rest = length;
-        let mut buffer = [0; 10];
-        let mut used = 0;
-        while rest >= 0x80 {
-            buffer[used] = (rest & 0x7f) as u8 | 0x80;
-            rest >>= 7;
-            used += 1;
+    /// The CRC-32 up to and with the next record, and the leaf that it ends.
+    pub(super) fn pass(&mut self, record: &Record<'_>) -> (u32, Option<&'a Leaf>) {
+        if record.kind != Kind::Token {
+            return (self.crc, None);
         }
-        buffer[used] = rest as u8;
-        Self {
-            buffer,
-            used: used + 1,
-        }
+        self.crc = extend_crc(self.crc, record.text);
+        let leaf = self.leaves.next_if(|leaf| leaf.last_seq == record.seq);
+        (self.crc, leaf)
     }
+}
 
-    fn bytes(&self) -> &[u8] {
-        &self.buffer[..self.used]
-    }
+/// The token records after `from` and up to `until`.
+fn tokens(store: &Store, from: u64, until: u64) -> impl Iterator<Item = Record<'_>> {
+    let records = store.since(from + 1);
+    records
+        .take_while(move |record| record.seq <= until)
+        .filter(|record| record.kind == Kind::Token)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn checks(texts: &[&str]) -> Checks {
-        let mut integrity = Integrity::new(b"s");
-        for (seq, text) in (1..).zip(texts) {
-            integrity.add(&token(seq, text));
-        }
-        integrity.checks()
-    }
-
-    fn token(seq: u64, text: &str) -> Record<'_> {
+    fn token(seq: u64) -> Record<'static> {
         Record {
             seq,
             time_ns: 0,
@@ -212,43 +206,43 @@ mod tests {
             branch: 0,
             choice: 0,
             token_count: 1,
-            text,
+            text: "x",
         }
     }
 
-    #[test]
-    fn lengths_are_varints() {
-        assert_eq!(LengthPrefix::of(0).bytes(), [0]);
-        assert_eq!(LengthPrefix::of(127).bytes(), [127]);
-        assert_eq!(LengthPrefix::of(300).bytes(), [0xac, 0x02]);
-    }
-
-    #[test]
-    fn moving_a_byte_between_records_is_seen() {
-        let (left, right) = (checks(&["ab", "c"]), checks(&["a", "bc"]));
-        assert_ne!(left.crc, right.crc);
-        assert_ne!(left.root, right.root);
-    }
-
-    #[test]
-    fn the_same_text_in_another_stream_has_another_root() {
-        let mut other = Integrity::new(b"t");
-        other.add(&token(1, "a"));
-        assert_ne!(checks(&["a"]).root, other.checks().root);
-        assert_eq!(checks(&["a"]).crc, other.checks().crc);
+    fn filled(count: u64) -> Integrity {
+        let mut integrity = Integrity::new(b"s");
+        for seq in 1..=count {
+            integrity.add(&token(seq));
+        }
+        integrity
     }
 
     #[test]
     fn leaves_end_after_every_eighth_token_record() {
-        let mut integrity = Integrity::new(b"s");
-        for seq in 1..=17 {
-            integrity.add(&token(seq, "x"));
-        }
+        let integrity = filled(17);
         let ends: Vec<_> = integrity
             .leaves_after(0)
             .map(|leaf| leaf.last_seq)
             .collect();
         assert_eq!(ends, [8, 16]);
         assert_eq!(integrity.leaves_after(8).count(), 1);
+    }
+
+    #[test]
+    fn a_reader_restarts_at_a_leaf_after_which_nothing_is_missing() {
+        let mut integrity = filled(20);
+        assert_eq!(
+            [7, 8, 15, 16, 20].map(|seq| integrity.last_leaf_before(seq, 1)),
+            [0, 8, 8, 16, 16]
+        );
+        for seq in 1..=8 {
+            integrity.drop_record(&token(seq));
+        }
+        assert_eq!(integrity.last_leaf_before(12, 9), 8);
+        assert_eq!(integrity.last_leaf_before(7, 9), 0);
+        integrity.drop_record(&token(9));
+        assert_eq!(integrity.last_leaf_before(12, 10), 0);
+        assert_eq!(integrity.last_leaf_before(18, 10), 16);
     }
 }

@@ -34,6 +34,11 @@ pub struct InterToken {
 }
 
 impl InterToken {
+    pub(super) const NONE: Self = Self {
+        counts: [0; INTER_TOKEN_BOUNDS_NS.len() + 1],
+        sum_ns: 0,
+    };
+
     /// Counts a record of `tokens` tokens that came `gap_ns` after the one before.
     ///
     /// Several tokens in one record share the gap evenly: counted once it would look as slow as

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 pub type Digest = [u8; 32];
 
 /// The tree over the leaves so far: only the roots of its full sub-trees are kept.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merkle {
     // Falling sizes, the bits of `leaves` from the highest on.
     peaks: Vec<Digest>,
@@ -18,6 +18,25 @@ impl Merkle {
     #[must_use]
     pub const fn leaves(&self) -> u64 {
         self.leaves
+    }
+
+    /// The tree with these peaks, in the order of `peaks`; none if their number is wrong.
+    #[must_use]
+    pub fn from_peaks(leaves: u64, peaks: Vec<Digest>) -> Option<Self> {
+        let whole = peaks.len() == leaves.count_ones() as usize;
+        whole.then_some(Self { peaks, leaves })
+    }
+
+    /// The roots of the full sub-trees, the largest first.
+    #[must_use]
+    pub fn peaks(&self) -> &[Digest] {
+        &self.peaks
+    }
+
+    /// Bytes of heap.
+    #[must_use]
+    pub const fn heap_bytes(&self) -> usize {
+        self.peaks.capacity() * size_of::<Digest>()
     }
 
     /// Adds the next leaf.
@@ -80,5 +99,19 @@ mod tests {
                 tree.push(*leaf);
             }
         }
+    }
+
+    #[test]
+    fn goes_on_from_its_peaks() {
+        let leaves: Vec<Digest> = (0u8..40).map(|n| Sha256::digest([n]).into()).collect();
+        let mut tree = Merkle::default();
+        leaves[..21].iter().for_each(|leaf| tree.push(*leaf));
+        let mut copy = Merkle::from_peaks(21, tree.peaks().to_vec()).unwrap();
+        for leaf in &leaves[21..] {
+            tree.push(*leaf);
+            copy.push(*leaf);
+        }
+        assert_eq!(copy, tree);
+        assert_eq!(Merkle::from_peaks(22, tree.peaks().to_vec()), None);
     }
 }

@@ -1,7 +1,7 @@
-//! Records in one byte arena with an index by seq; the oldest give way to the newest.
+//! What a log keeps: the newest records, and the text of those before them while it fits.
 
-use std::collections::VecDeque;
-
+use super::fold::Folds;
+use super::records::Records;
 use crate::record::{Kind, Record};
 
 /// What is appended: a record that has no seq yet.
@@ -21,150 +21,6 @@ pub struct Entry<'a> {
     pub text: &'a str,
 }
 
-/// Where a record's text lies and everything else about it: 24 bytes.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    time_ns: u64,
-    // Offset in the endless text of the stream, modulo 2^32; the arena starts at `Store::base`.
-    start: u32,
-    length: u32,
-    token_count: u32,
-    choice: u16,
-    kind: Kind,
-    branch: u8,
-}
-
-#[derive(Debug)]
-pub(super) struct Store {
-    arena: String,
-    slots: VecDeque<Slot>,
-    base: u32,
-    bytes: usize,
-    tail: u64,
-    max_bytes: usize,
-    max_records: usize,
-}
-
-impl Store {
-    pub(super) const fn new(max_bytes: usize, max_records: usize) -> Self {
-        Self {
-            arena: String::new(),
-            slots: VecDeque::new(),
-            base: 0,
-            bytes: 0,
-            tail: 0,
-            max_bytes,
-            max_records,
-        }
-    }
-
-    /// The last seq written, 0 before the first.
-    pub(super) const fn tail(&self) -> u64 {
-        self.tail
-    }
-
-    /// The smallest seq still kept, `tail + 1` if nothing is.
-    pub(super) fn oldest(&self) -> u64 {
-        self.tail + 1 - self.slots.len() as u64
-    }
-
-    /// Bytes of text kept.
-    pub(super) const fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Bytes of heap that the store holds.
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.arena.capacity() + self.slots.capacity() * size_of::<Slot>()
-    }
-
-    /// Appends, drops what no longer fits (each such record is shown to `dropped`) and returns the seq.
-    ///
-    /// A record larger than the whole bound is dropped at once, so that readers are told of a gap
-    /// rather than left with a text that looks whole. The terminal record is always kept.
-    pub(super) fn push(&mut self, entry: &Entry<'_>, mut dropped: impl FnMut(&Record<'_>)) -> u64 {
-        self.tail += 1;
-        let length = entry.text.len();
-        while let Some(slot) = self.slots.front().copied() {
-            let full = self.slots.len() >= self.max_records;
-            if !full && self.bytes + length <= self.max_bytes {
-                break;
-            }
-            let seq = self.tail - self.slots.len() as u64;
-            dropped(&self.record(seq, &slot));
-            self.slots.pop_front();
-            self.bytes -= slot.length as usize;
-        }
-        if length <= self.max_bytes || entry.kind == Kind::End {
-            self.keep(entry);
-        } else {
-            dropped(&entry.at(self.tail));
-        }
-        self.tail
-    }
-
-    /// The kept records from `seq` on, in order; found without a search.
-    pub(super) fn since(&self, seq: u64) -> impl Iterator<Item = Record<'_>> {
-        let oldest = self.oldest();
-        let skip = usize::try_from(seq.saturating_sub(oldest)).unwrap_or(usize::MAX);
-        let from = skip.min(self.slots.len());
-        self.slots
-            .range(from..)
-            .enumerate()
-            .map(move |(offset, slot)| self.record(oldest + (from + offset) as u64, slot))
-    }
-
-    fn keep(&mut self, entry: &Entry<'_>) {
-        self.make_room(entry.text.len());
-        // Both casts are exact: bounds are checked to stay below 2^31, the offset wraps on purpose.
-        let start = self.base.wrapping_add(self.arena.len() as u32);
-        self.arena.push_str(entry.text);
-        self.bytes += entry.text.len();
-        self.slots.push_back(Slot {
-            time_ns: entry.time_ns,
-            start,
-            length: entry.text.len() as u32,
-            token_count: entry.token_count,
-            choice: entry.choice,
-            kind: entry.kind,
-            branch: entry.branch,
-        });
-    }
-
-    /// Makes the arena hold `length` more bytes, first from what dropped records left behind.
-    ///
-    /// Reclaiming waits until a third is dead: each byte is then moved at most twice in its life
-    /// and the arena stays below 1.5 times the bound.
-    fn make_room(&mut self, length: usize) {
-        let dead = self.arena.len() - self.bytes;
-        let wanted = self.arena.len() + length;
-        if wanted <= self.arena.capacity() {
-            return;
-        }
-        if dead * 3 >= self.arena.len() && dead > 0 {
-            self.arena.drain(..dead);
-            self.base = self.base.wrapping_add(dead as u32);
-            return self.make_room(length);
-        }
-        let limit = self.max_bytes + self.max_bytes / 2;
-        let target = (self.arena.capacity() * 2).max(64).min(limit).max(wanted);
-        self.arena.reserve_exact(target - self.arena.len());
-    }
-
-    fn record(&self, seq: u64, slot: &Slot) -> Record<'_> {
-        let start = slot.start.wrapping_sub(self.base) as usize;
-        Record {
-            seq,
-            time_ns: slot.time_ns,
-            kind: slot.kind,
-            branch: slot.branch,
-            choice: slot.choice,
-            token_count: slot.token_count,
-            text: &self.arena[start..start + slot.length as usize],
-        }
-    }
-}
-
 impl<'a> Entry<'a> {
     pub(super) const fn at(&self, seq: u64) -> Record<'a> {
         Record {
@@ -179,114 +35,173 @@ impl<'a> Entry<'a> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
+/// The text of one choice so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextSoFar {
+    /// The branch.
+    pub branch: u8,
+    /// The choice of the branch.
+    pub choice: u16,
+    /// Bytes of its beginning that are no longer kept.
+    pub omitted_bytes: u64,
+    /// All that follows them.
+    pub text: String,
+}
 
-    use super::*;
+#[derive(Debug)]
+pub(super) struct Store {
+    records: Records,
+    folds: Folds,
+    max_bytes: usize,
+    max_records: usize,
+}
 
-    fn token(text: &str) -> Entry<'_> {
-        Entry {
-            time_ns: 7,
-            kind: Kind::Token,
-            branch: 0,
-            choice: 0,
-            token_count: 1,
-            text,
+impl Store {
+    pub(super) fn new(max_bytes: usize, max_records: usize, first_seq: u64) -> Self {
+        Self {
+            records: Records::starting(first_seq),
+            folds: Folds::default(),
+            max_bytes,
+            max_records,
         }
     }
 
-    fn texts(store: &Store) -> Vec<(u64, String)> {
-        store
-            .since(0)
-            .map(|record| (record.seq, record.text.to_owned()))
-            .collect()
+    /// Begins anew at `first_seq`.
+    pub(super) fn restart(&mut self, first_seq: u64) {
+        *self = Self::new(self.max_bytes, self.max_records, first_seq);
     }
 
-    #[test]
-    fn a_slot_takes_24_bytes() {
-        assert_eq!(size_of::<Slot>(), 24);
+    /// The last seq written, 0 before the first.
+    pub(super) const fn tail(&self) -> u64 {
+        self.records.tail()
     }
 
-    #[test]
-    fn drops_the_oldest_when_bytes_run_out() {
-        let mut store = Store::new(5, 100);
-        for text in ["ab", "cd", "e", "fg"] {
-            store.push(&token(text), |_| ());
+    /// The smallest seq still kept, `tail + 1` if nothing is.
+    pub(super) fn oldest(&self) -> u64 {
+        self.records.oldest()
+    }
+
+    /// Whether no record was ever written.
+    pub(super) const fn untouched(&self) -> bool {
+        self.records.untouched()
+    }
+
+    /// Bytes of text kept, in records and folded.
+    pub(super) const fn bytes(&self) -> usize {
+        self.records.bytes() + self.folds.bytes()
+    }
+
+    /// Bytes of heap that the store holds.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.records.heap_bytes() + self.folds.heap_bytes()
+    }
+
+    /// The kept records from `seq` on, in order.
+    pub(super) fn since(&self, seq: u64) -> impl Iterator<Item = Record<'_>> {
+        self.records.since(seq)
+    }
+
+    /// Appends, drops what no longer fits (each such record is shown to `dropped`) and returns the seq.
+    ///
+    /// Records give way to a full index and leave their text folded; folded text, and then the
+    /// oldest records, give way to bytes. A record larger than the whole bound is dropped at once,
+    /// so that readers are told of a gap rather than left with a text that looks whole. The
+    /// terminal record is always kept.
+    pub(super) fn push(&mut self, entry: &Entry<'_>, mut dropped: impl FnMut(&Record<'_>)) -> u64 {
+        if self.records.len() >= self.max_records {
+            self.drop_oldest(true, &mut dropped);
         }
-        assert_eq!(store.oldest(), 2);
-        assert_eq!(
-            texts(&store),
-            [(2, "cd".into()), (3, "e".into()), (4, "fg".into())]
-        );
-    }
-
-    #[test]
-    fn a_record_beyond_the_bound_is_dropped_at_once_and_leaves_its_seq() {
-        let mut store = Store::new(4, 100);
-        store.push(&token("ab"), |_| ());
-        let mut dropped = Vec::new();
-        assert_eq!(
-            store.push(&token("abcde"), |record| dropped.push(record.seq)),
-            2
-        );
-        assert_eq!(dropped, [1, 2]);
-        assert_eq!((store.oldest(), store.tail(), store.bytes()), (3, 2, 0));
-    }
-
-    #[test]
-    fn the_terminal_record_is_kept_whatever_the_bound() {
-        let mut store = Store::new(1, 1);
-        store.push(&token("a"), |_| ());
-        let end = Entry {
-            kind: Kind::End,
-            ..token("completed")
-        };
-        store.push(&end, |_| ());
-        assert_eq!(texts(&store), [(2, "completed".into())]);
-    }
-
-    #[test]
-    fn text_offsets_survive_the_wrap_at_4_gib() {
-        let mut store = Store::new(64, 1000);
-        store.base = u32::MAX - 100;
-        for turn in 0..200 {
-            store.push(&token(&format!("<{turn}>")), |_| ());
+        let length = entry.text.len();
+        if self.lacks(length) > 0 {
+            self.folds.cut(self.lacks(length));
         }
-        let kept = texts(&store);
-        assert_eq!(kept.last(), Some(&(200, "<199>".to_owned())));
-        assert_eq!(
-            kept[0],
-            (store.oldest(), format!("<{}>", store.oldest() - 1))
-        );
+        while self.lacks(length) > 0 && self.records.len() > 0 {
+            // Nothing is folded any more, so this text is the oldest.
+            self.drop_oldest(false, &mut dropped);
+        }
+        if length <= self.max_bytes || entry.kind == Kind::End {
+            self.records.push(entry, self.max_bytes);
+        } else {
+            self.records.skip();
+            let record = entry.at(self.tail());
+            omit(&mut self.folds, &record);
+            dropped(&record);
+        }
+        self.tail()
     }
 
-    proptest! {
-        #[test]
-        fn keeps_the_longest_suffix_that_fits(
-            pushed in prop::collection::vec("\\PC{0,9}", 0..120),
-            max_bytes in 1usize..60,
-            max_records in 1usize..20,
-        ) {
-            let mut store = Store::new(max_bytes, max_records);
-            let mut gone = Vec::new();
-            for text in &pushed {
-                store.push(&token(text), |record| gone.push((record.seq, record.text.to_owned())));
+    /// Notes text before the first record that was never here.
+    pub(super) fn omit_text(&mut self, branch: u8, choice: u16, bytes: u64) {
+        self.folds.omit(branch, choice, bytes);
+    }
+
+    /// Bytes gone from the beginning of a choice, and its text after them up to record `until`.
+    pub(super) fn text(&self, branch: u8, choice: u16, until: u64) -> (u64, String) {
+        let (omitted, folded) = self.folds.get(branch, choice);
+        let records = self.since(0).take_while(|record| record.seq <= until);
+        let texts = records
+            .filter(|it| it.kind == Kind::Token && (it.branch, it.choice) == (branch, choice))
+            .map(|record| record.text);
+        (omitted, std::iter::once(folded).chain(texts).collect())
+    }
+
+    /// The text of every choice that has any, in order of branch and choice.
+    pub(super) fn texts(&self) -> Vec<TextSoFar> {
+        let folded = self
+            .folds
+            .each()
+            .map(|(branch, choice, omitted_bytes, text)| TextSoFar {
+                branch,
+                choice,
+                omitted_bytes,
+                text: text.to_owned(),
+            });
+        let mut texts: Vec<_> = folded.collect();
+        let tokens = self.since(0).filter(|record| record.kind == Kind::Token);
+        for record in tokens.filter(|record| !record.text.is_empty()) {
+            text_mut(&mut texts, &record).push_str(record.text);
+        }
+        texts
+    }
+
+    /// How many bytes are missing for a text of `length`.
+    const fn lacks(&self, length: usize) -> usize {
+        (self.bytes() + length).saturating_sub(self.max_bytes)
+    }
+
+    fn drop_oldest(&mut self, fold: bool, dropped: &mut impl FnMut(&Record<'_>)) {
+        if let Some(record) = self.records.front() {
+            match record.kind {
+                Kind::Token if fold => self.folds.keep(record.branch, record.choice, record.text),
+                _ => omit(&mut self.folds, &record),
             }
-            let mut from = pushed.len();
-            let mut bytes = 0;
-            while from > 0
-                && bytes + pushed[from - 1].len() <= max_bytes
-                && pushed.len() - from < max_records
-            {
-                from -= 1;
-                bytes += pushed[from].len();
-            }
-            let all: Vec<_> = (1u64..).zip(pushed).collect();
-            prop_assert_eq!(&gone[..], &all[..from]);
-            prop_assert_eq!(&texts(&store)[..], &all[from..]);
-            prop_assert_eq!(store.bytes(), bytes);
-            prop_assert!(store.arena.capacity() <= 64.max(max_bytes + max_bytes / 2 + 36));
+            dropped(&record);
         }
+        self.records.pop_front();
     }
 }
+
+fn omit(folds: &mut Folds, record: &Record<'_>) {
+    if record.kind == Kind::Token {
+        folds.omit(record.branch, record.choice, record.text.len() as u64);
+    }
+}
+
+fn text_mut<'a>(texts: &'a mut Vec<TextSoFar>, record: &Record<'_>) -> &'a mut String {
+    let key = (record.branch, record.choice);
+    let found = texts.binary_search_by_key(&key, |it| (it.branch, it.choice));
+    let at = found.unwrap_or_else(|at| {
+        let text = TextSoFar {
+            branch: record.branch,
+            choice: record.choice,
+            omitted_bytes: 0,
+            text: String::new(),
+        };
+        texts.insert(at, text);
+        at
+    });
+    &mut texts[at].text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,87 +1,95 @@
 //! What a log knows about its stream without reading it, whether or not the records are still kept.
 
-use super::latency::InterToken;
+use super::branch::BranchTally;
 use super::store::Entry;
 use crate::record::Kind;
 
-#[derive(Debug)]
-struct Choice {
-    choice: u16,
-    // The last record that stood for at least one token.
-    token_ns: Option<u64>,
-    finish_reason: Option<Box<str>>,
-}
+static NOTHING: BranchTally = BranchTally::EMPTY;
 
-#[derive(Debug, Default)]
+/// The tallies of all branches; the usual stream has one and needs no heap for it.
+#[derive(Debug)]
 pub(super) struct Tally {
-    pub(super) token_count: u64,
-    pub(super) first_token_ns: Option<u64>,
-    pub(super) last_token_ns: Option<u64>,
-    pub(super) inter_token: InterToken,
-    pub(super) usage: Option<Box<str>>,
-    pub(super) error: Option<Box<str>>,
+    first: BranchTally,
+    others: Box<[BranchTally]>,
     pub(super) outcome: Option<Box<str>>,
-    choices: Vec<Choice>,
+    // The branch whose error came last.
+    failed: u8,
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, entry: &Entry<'_>) {
-        match entry.kind {
-            Kind::Token => self.add_token(entry),
-            Kind::Finish => {
-                self.choice_mut(entry.choice).finish_reason = Some(entry.text.into());
-            }
-            Kind::Usage => self.usage = Some(entry.text.into()),
-            Kind::Error => self.error = Some(entry.text.into()),
-            Kind::End => self.outcome = Some(entry.text.into()),
-            Kind::Handover | Kind::BranchEnd => {}
+    pub(super) fn new(branches: usize) -> Self {
+        Self {
+            first: BranchTally::EMPTY,
+            others: vec![BranchTally::EMPTY; branches - 1].into(),
+            outcome: None,
+            failed: 0,
         }
     }
 
-    pub(super) fn finish_reason(&self, choice: u16) -> Option<&str> {
-        let found = self.choices.iter().find(|held| held.choice == choice)?;
-        found.finish_reason.as_deref()
+    pub(super) const fn branches(&self) -> usize {
+        self.others.len() + 1
+    }
+
+    pub(super) fn add(&mut self, entry: &Entry<'_>) {
+        match entry.kind {
+            Kind::End => self.outcome = Some(entry.text.into()),
+            Kind::Error => self.failed = entry.branch,
+            _ => {}
+        }
+        if let Some(branch) = self.branch_mut(entry.branch) {
+            branch.add(entry);
+        }
+    }
+
+    /// The tally of a branch; an empty one if the stream has no such branch.
+    pub(super) fn branch(&self, branch: u8) -> &BranchTally {
+        match branch.checked_sub(1) {
+            None => &self.first,
+            Some(at) => self.others.get(usize::from(at)).unwrap_or(&NOTHING),
+        }
+    }
+
+    pub(super) fn branch_mut(&mut self, branch: u8) -> Option<&mut BranchTally> {
+        match branch.checked_sub(1) {
+            None => Some(&mut self.first),
+            Some(at) => self.others.get_mut(usize::from(at)),
+        }
+    }
+
+    pub(super) fn each(&self) -> impl Iterator<Item = &BranchTally> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// The branch whose error was written last.
+    pub(super) fn failed(&self) -> Option<u8> {
+        self.error().map(|_| self.failed)
+    }
+
+    pub(super) const fn set_failed(&mut self, branch: u8) {
+        self.failed = branch;
+    }
+
+    /// The error that was written last, whichever branch it ended.
+    pub(super) fn error(&self) -> Option<&str> {
+        self.branch(self.failed).error.as_deref()
+    }
+
+    pub(super) fn token_count(&self) -> u64 {
+        self.each()
+            .fold(0, |sum, branch| sum.saturating_add(branch.token_count))
+    }
+
+    pub(super) fn first_token_ns(&self) -> Option<u64> {
+        self.each().filter_map(|branch| branch.first_token_ns).min()
+    }
+
+    pub(super) fn last_token_ns(&self) -> Option<u64> {
+        self.each().filter_map(|branch| branch.last_token_ns).max()
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.choices.capacity() * size_of::<Choice>()
-    }
-
-    fn add_token(&mut self, entry: &Entry<'_>) {
-        self.token_count += u64::from(entry.token_count);
-        self.first_token_ns.get_or_insert(entry.time_ns);
-        self.last_token_ns = Some(entry.time_ns);
-        if entry.token_count == 0 {
-            return;
-        }
-        let before = self
-            .choice_mut(entry.choice)
-            .token_ns
-            .replace(entry.time_ns);
-        if let Some(before) = before {
-            // Wall clocks step back now and then: such a gap counts as none.
-            let gap_ns = entry.time_ns.saturating_sub(before);
-            self.inter_token.observe(gap_ns, entry.token_count);
-        }
-    }
-
-    /// Choices come in order at first, so that a choice mostly lies at its own number.
-    fn choice_mut(&mut self, choice: u16) -> &mut Choice {
-        let near = usize::from(choice);
-        let at = match self.choices.get(near) {
-            Some(held) if held.choice == choice => Some(near),
-            _ => self.choices.iter().position(|held| held.choice == choice),
-        };
-        let at = at.unwrap_or_else(|| {
-            self.choices.reserve_exact(1);
-            self.choices.push(Choice {
-                choice,
-                token_ns: None,
-                finish_reason: None,
-            });
-            self.choices.len() - 1
-        });
-        &mut self.choices[at]
+        self.others.len() * size_of::<BranchTally>()
+            + self.each().map(BranchTally::heap_bytes).sum::<usize>()
     }
 }
 
@@ -89,63 +97,47 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn token(choice: u16, time_ns: u64, token_count: u32) -> Entry<'static> {
+    fn entry(kind: Kind, branch: u8, text: &str) -> Entry<'_> {
         Entry {
-            time_ns,
-            kind: Kind::Token,
-            branch: 0,
-            choice,
-            token_count,
-            text: "x",
+            time_ns: 10 - u64::from(branch),
+            kind,
+            branch,
+            choice: 0,
+            token_count: 1,
+            text,
         }
     }
 
     #[test]
-    fn gaps_are_those_within_a_choice() {
-        let mut tally = Tally::default();
-        for (choice, at) in [(1, 0), (0, 1), (1, 20_000_000), (0, 20_000_001)] {
-            tally.add(&token(choice, at, 1));
+    fn branches_are_told_apart_and_summed() {
+        let mut tally = Tally::new(3);
+        for branch in [0, 2, 2] {
+            tally.add(&entry(Kind::Token, branch, "ab"));
         }
-        assert_eq!(tally.inter_token.counts.iter().sum::<u32>(), 2);
-        assert_eq!(tally.inter_token.counts[4], 2);
-        assert_eq!(tally.inter_token.sum_ns, 40_000_000);
-    }
-
-    #[test]
-    fn text_without_tokens_moves_the_last_token_time_but_no_histogram() {
-        let mut tally = Tally::default();
-        tally.add(&token(0, 5, 1));
-        tally.add(&token(0, 9, 0));
-        tally.add(&token(0, 3_000_005, 1));
+        assert_eq!([0, 1, 2].map(|it| tally.branch(it).token_count), [1, 0, 2]);
+        assert_eq!(tally.token_count(), 3);
         assert_eq!(
-            (tally.token_count, tally.last_token_ns),
-            (2, Some(3_000_005))
-        );
-        assert_eq!(tally.inter_token.counts[2], 1);
-    }
-
-    #[test]
-    fn a_clock_that_steps_back_counts_as_no_gap() {
-        let mut tally = Tally::default();
-        tally.add(&token(0, 10, 1));
-        tally.add(&token(0, 4, 1));
-        assert_eq!(
-            (tally.inter_token.counts[0], tally.inter_token.sum_ns),
-            (1, 0)
+            (tally.first_token_ns(), tally.last_token_ns()),
+            (Some(8), Some(10))
         );
     }
 
     #[test]
-    fn finish_reasons_are_kept_by_choice() {
-        let mut tally = Tally::default();
-        for (choice, text) in [(7, "length"), (0, "stop")] {
-            tally.add(&Entry {
-                kind: Kind::Finish,
-                text,
-                ..token(choice, 1, 0)
-            });
-        }
-        let reasons = [7, 0, 1].map(|choice| tally.finish_reason(choice));
-        assert_eq!(reasons, [Some("length"), Some("stop"), None]);
+    fn the_error_of_the_stream_is_the_last_one() {
+        let mut tally = Tally::new(2);
+        assert_eq!(tally.error(), None);
+        tally.add(&entry(Kind::Error, 1, "one"));
+        tally.add(&entry(Kind::Error, 0, "zero"));
+        tally.add(&entry(Kind::BranchEnd, 1, "upstream_error"));
+        assert_eq!(tally.error(), Some("zero"));
+        assert_eq!(tally.branch(1).error.as_deref(), Some("one"));
+        assert_eq!(tally.branch(1).outcome.as_deref(), Some("upstream_error"));
+        assert_eq!(tally.outcome, None);
+    }
+
+    #[test]
+    fn an_unknown_branch_is_empty() {
+        let tally = Tally::new(1);
+        assert_eq!(tally.branch(255).token_count, 0);
     }
 }

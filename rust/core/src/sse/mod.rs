@@ -2,9 +2,13 @@
 
 mod decimal;
 mod encode;
+mod hex;
 mod json;
 mod parse;
+mod scan;
 mod timestamp;
 
-pub use encode::{ChoiceText, Dialect, Encoder, EncoderOptions, Framing, Marks};
+pub use encode::{
+    BranchName, ChoiceText, Dialect, Encoder, EncoderOptions, Framing, Ledger, Marks, OptionsError,
+};
 pub use parse::{Event, EventTooLarge, Parser};

@@ -66,10 +66,7 @@ impl Reader {
     }
 
     fn park(&self, waiter: Py<PyAny>, notifier: &Notifier) -> bool {
-        let waiter = Waiter {
-            object: waiter,
-            notifier: notifier.core(),
-        };
+        let waiter = Waiter::new(waiter, notifier.core());
         // Bound to a name: what comes back is dropped only after the lock is.
         let parked = self.log.park(&mut lock(&self.place).cursor, waiter);
         parked.is_ok()

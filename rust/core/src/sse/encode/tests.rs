@@ -1,19 +1,19 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::log::Leaf;
 use crate::record::Kind;
 use crate::sse::Parser;
 
 fn options(dialect: Dialect, framing: Framing, epoch: Option<u64>) -> EncoderOptions {
-    EncoderOptions {
-        dialect,
-        framing,
-        chunk_id: "c".to_owned(),
+    let branch = BranchName {
         model: "m".to_owned(),
+        chunk_id: "c".to_owned(),
+    };
+    EncoderOptions {
         created: 7,
-        include_usage: false,
-        metadata: false,
         epoch,
+        ..EncoderOptions::new(dialect, framing, branch)
     }
 }
 
@@ -53,7 +53,10 @@ fn frames_are_appended_to_what_is_there() {
     let mut encoder = Encoder::new(options(Dialect::Native, Framing::Ndjson, Some(5)));
     let mut out = b"before\n".to_vec();
     encoder.encode(&record(Kind::End, 0, "shed"), &Marks::NONE, &mut out);
-    assert_eq!(out, b"before\n{\"event\":\"done\",\"outcome\":\"shed\"}\n");
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        "before\n{\"event\":\"done\",\"id\":\"5-1\",\"outcome\":\"shed\"}\n"
+    );
 }
 
 #[test]
@@ -71,6 +74,75 @@ fn a_record_without_a_frame_writes_no_id() {
     let mut encoder = Encoder::new(options(Dialect::Completion, Framing::Sse, Some(5)));
     assert_eq!(frame(&mut encoder, &record(Kind::Usage, 0, "{}")), "");
     assert_eq!(frame(&mut encoder, &record(Kind::End, 0, "cancelled")), "");
+}
+
+#[test]
+fn marks_are_written_only_if_they_were_asked_for() {
+    let leaf = Leaf {
+        index: 0,
+        last_seq: 1,
+        crc: 0xab,
+        digest: [7; 32],
+    };
+    let marks = Marks {
+        crc: Some(0xab),
+        leaf: Some(&leaf),
+        ..Marks::NONE
+    };
+    let mut asked = options(Dialect::Native, Framing::Sse, Some(5));
+    let mut plain = Encoder::new(asked.clone());
+    asked.integrity = true;
+    let mut out = Vec::new();
+    plain.encode(&record(Kind::Token, 0, "a"), &marks, &mut out);
+    let token = "event: token\ndata: {\"choice\":0,\"text\":\"a\",\"tokens\":1}\n\n";
+    assert_eq!(String::from_utf8(out).unwrap(), format!("id: 5-1\n{token}"));
+    let mut out = Vec::new();
+    Encoder::new(asked).encode(&record(Kind::Token, 0, "a"), &marks, &mut out);
+    let digest = "07".repeat(32);
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        format!(
+            "id: 5-1-000000ab\n{token}event: leaf\n\
+             data: {{\"index\":0,\"digest\":\"{digest}\",\"last\":\"5-1\"}}\n\n"
+        )
+    );
+}
+
+#[test]
+fn the_text_of_a_response_is_asked_of_the_log() {
+    let mut encoder = Encoder::new(options(Dialect::Responses, Framing::Ndjson, None)).resumed();
+    let text = |branch: u8, choice: u16| format!("text of {branch} {choice}");
+    let marks = Marks {
+        text: Some(&text),
+        ..Marks::NONE
+    };
+    let mut out = Vec::new();
+    encoder.encode(&record(Kind::Finish, 0, "stop"), &marks, &mut out);
+    let events = String::from_utf8(out).unwrap();
+    assert_eq!(events.matches("\"text\":\"text of 0 0\"").count(), 3);
+    assert_eq!(events.lines().count(), 3);
+}
+
+#[test]
+fn options_that_make_no_encoder_are_told() {
+    let good = options(Dialect::Responses, Framing::Sse, None);
+    let branches = |count| vec![BranchName::default(); count];
+    assert_eq!(good.check(), Ok(()));
+    let none = EncoderOptions {
+        branches: branches(0),
+        ..good.clone()
+    };
+    assert_eq!(none.check(), Err(OptionsError::Branches(0)));
+    let two = EncoderOptions {
+        branches: branches(2),
+        ..good.clone()
+    };
+    assert_eq!(two.check(), Err(OptionsError::ResponseBranches));
+    let list = EncoderOptions {
+        response: Some("[]".to_owned()),
+        ..good
+    };
+    assert_eq!(list.check(), Err(OptionsError::ResponseTemplate));
 }
 
 proptest! {

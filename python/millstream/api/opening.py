@@ -1,0 +1,117 @@
+"""A stream for a request: a new one, or the one that its idempotency key stands for."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from millstream.admission import Refusal
+from millstream.api.idempotency import Keyed, other_body
+from millstream.api.ratelimit import limit_headers
+from millstream.store.base import Claim
+from millstream.streams.orchestrator import new_stream_id
+from millstream.types import Outcome
+
+if TYPE_CHECKING:
+    from millstream.api.services import Services
+    from millstream.store.recording import Recording
+    from millstream.streams.orchestrator import Generation
+    from millstream.streams.stream import Stream
+
+# Between another worker's claim and its stream lie its admission and one write to the store.
+PATIENCE_SECONDS = 2.0
+_POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A stream to answer with. Whoever reads it attaches; until then `abandon` lets go of it."""
+
+    stream: Stream | Recording
+    headers: dict[str, str]
+    new: Stream | None
+    """The stream, if this request began it."""
+
+    def abandon(self) -> None:
+        """Nobody will read: what has been acquired is given back."""
+        if self.new is not None:
+            self.new.end(Outcome.CANCELLED)
+
+
+async def open_stream(
+    services: Services,
+    generation: Generation,
+    keyed: Keyed | None,
+    *,
+    stream_id: str | None = None,
+) -> Opened | Refusal:
+    """Begin the generation, or attach to what the key stands for.
+
+    The key is taken in one step before anything is admitted, and given back when admission
+    refuses, so of requests at the same instant exactly one generates. Raises `RouteRefused` (422)
+    for a key of another request, and what `Orchestrator.open` raises.
+    """
+    if keyed is None:
+        return _begin(services, generation, stream_id)
+    stream_id = stream_id or new_stream_id()
+    earlier = await _claimed(services, generation, keyed, stream_id)
+    if earlier is not None:
+        return Opened(
+            earlier, {**retained_headers(earlier.id), "idempotent-replayed": "true"}, None
+        )
+    try:
+        opened = _begin(services, generation, stream_id)
+    except BaseException:
+        await services.store.release(keyed.key, stream_id)
+        raise
+    if isinstance(opened, Refusal):
+        await services.store.release(keyed.key, stream_id)
+    return opened
+
+
+def retained_headers(stream_id: str) -> dict[str, str]:
+    """Where a stream that is retained can be read again."""
+    return {"x-stream-id": stream_id, "link": f'<{stream_path(stream_id)}>; rel="self"'}
+
+
+def stream_path(stream_id: str) -> str:
+    """The path of a stream."""
+    return f"/v1/streams/{stream_id}"
+
+
+def _begin(services: Services, generation: Generation, stream_id: str | None) -> Opened | Refusal:
+    opened = services.orchestrator.open(generation, stream_id=stream_id)
+    if isinstance(opened, Refusal):
+        return opened
+    retained = retained_headers(opened.id) if generation.retained else {}
+    return Opened(opened, {**limit_headers(opened.lease), **retained}, opened)
+
+
+async def _claimed(
+    services: Services, generation: Generation, keyed: Keyed, stream_id: str
+) -> Stream | Recording | None:
+    """The stream that has the key, or None: the key is ours under ``stream_id``."""
+    claim = Claim(stream_id, keyed.fingerprint)
+    ttl_seconds = _longest_life_seconds(generation)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + PATIENCE_SECONDS
+    while True:
+        earlier = await services.store.claim(keyed.key, claim, ttl_seconds=ttl_seconds)
+        if earlier is None:
+            return None
+        if earlier.fingerprint != keyed.fingerprint:
+            raise other_body()
+        found = await services.directory.find(earlier.stream_id, generation.tenant)
+        if found is not None:
+            return found
+        if loop.time() >= deadline:
+            # Its worker died in between, or the stream went before the key: nobody has it.
+            await services.store.release(keyed.key, earlier.stream_id)
+        else:
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+def _longest_life_seconds(generation: Generation) -> float:
+    totals = [branch.deadlines.total_ns or 0 for branch in generation.branches]
+    return max(totals) / 1e9 + generation.policy.retention_seconds

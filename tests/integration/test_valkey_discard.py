@@ -1,0 +1,85 @@
+"""A stream that a client deletes is gone for every worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from millstream.store import Claim, IdempotencyKey
+from millstream.store.valkey import ValkeyStore
+from tests.integration.valkey_server import ValkeyServer
+from tests.integration.valkey_stores import Producer, Workers, found
+from tests.unit.store.recordings import finish, recording
+from tests.waiting import until_true
+
+KEY = IdempotencyKey("acme", "key")
+
+
+@pytest.fixture
+async def workers(valkey: ValkeyServer) -> AsyncIterator[Workers]:
+    workers = Workers(valkey)
+    yield workers
+    await workers.close()
+
+
+async def gone(store: ValkeyStore, stream_id: str) -> None:
+    """Return when the store no longer shows it."""
+    async with asyncio.timeout(30):
+        while True:
+            if await store.find(stream_id) is None:
+                return
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("by_its_maker", [True, False])
+async def test_a_discarded_stream_is_gone_everywhere_and_its_key_is_free(
+    workers: Workers, valkey: ValkeyServer, by_its_maker: bool
+) -> None:
+    here, there = await workers.open(), await workers.open()
+    assert await here.claim(KEY, Claim("a", "f"), ttl_seconds=60) is None
+    stream = recording("a", "text")
+    here.publish(stream, Producer())
+    here.keep(finish(stream))
+    await until_true(lambda: valkey.client.hexists("ms:{a}", "outcome"), seconds=30)
+    discarding = here if by_its_maker else there
+    if not by_its_maker:
+        await found(there, "a")
+    await discarding.discard("a")
+    assert await discarding.find("a") is None
+    await gone(here, "a")
+    await gone(there, "a")
+    await until_true(lambda: not valkey.client.keys("ms:{a}*"), seconds=30)
+    await until_true(lambda: not valkey.client.keys("ms:claim:*"), seconds=30)
+    assert await there.claim(KEY, Claim("b", "f"), ttl_seconds=60) is None
+
+
+async def test_a_stream_that_is_discarded_before_it_is_written_does_not_come_back(
+    workers: Workers, valkey: ValkeyServer
+) -> None:
+    here, there = await workers.open(), await workers.open()
+    for number in range(50):
+        stream = recording(f"s{number}", *["text"] * 20)
+        here.publish(stream, Producer())
+        await asyncio.sleep(0)
+        here.keep(finish(stream))
+        await here.discard(stream.id)
+    later = recording("later", "text")
+    here.publish(later, Producer())
+    here.keep(finish(later))
+    await until_true(lambda: valkey.client.hexists("ms:{later}", "outcome"), seconds=30)
+    for number in range(50):
+        assert await here.find(f"s{number}") is None
+        assert await there.find(f"s{number}") is None
+
+
+async def test_discarding_twice_changes_nothing(workers: Workers) -> None:
+    here = await workers.open()
+    stream = recording("a", "text")
+    here.publish(stream, Producer())
+    here.keep(finish(stream))
+    await here.discard("a")
+    await here.discard("a")
+    await here.discard("never")
+    assert await here.find("a") is None

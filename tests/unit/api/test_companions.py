@@ -1,0 +1,49 @@
+"""Whether a worker is alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from millstream.api.companions import companions
+
+HOLD = """
+import sys
+from pathlib import Path
+from millstream.api.companions import companions
+with companions(Path(sys.argv[1])) as others:
+    print(others.several(), flush=True)
+    sys.stdin.read()
+"""
+
+
+def other(directory: Path) -> subprocess.Popen[str]:
+    """Another worker, which says whether it sees one, and lives until its input ends."""
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(directory)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_worker_sees_another_one_while_it_lives(tmp_path: Path) -> None:
+    with companions(tmp_path) as others:
+        assert not others.several()
+        process = other(tmp_path)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        assert others.several()
+        process.kill()
+        process.communicate()
+        # Its file is still there, its lock is not.
+        assert len(os.listdir(tmp_path)) == 2
+        assert not others.several()
+
+
+def test_who_leaves_takes_its_file_along(tmp_path: Path) -> None:
+    with companions(tmp_path):
+        assert os.listdir(tmp_path)
+    assert os.listdir(tmp_path) == []
