@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +55,7 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     config = tmp_path / "millstream.toml"
-    with ValkeyServer(tmp_path) as valkey:
+    with closing(ValkeyServer()) as valkey:
         config.write_text(CONFIG.format(url=valkey.url))
         port = free_port()
         with serving(millstream_command(port, config), port=port, folder=tmp_path) as server:
