@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +14,7 @@ import httpx
 
 from millstream import app as assembly
 from millstream.config import load_settings
+from millstream.telemetry.shared_files import VARIABLE
 from tests.unit.scripted_engine import ScriptedEngine
 
 
@@ -30,7 +33,6 @@ async def test_they_are_served_by_default(engine: ScriptedEngine, tmp_path: Path
     async with serving(tmp_path, "") as client:
         assert (await client.put("/v1/durable/a", content=b"x")).status_code == 201
         assert (await client.get("/v1/durable/a")).content == b"x"
-        assert (await client.get("/openapi.json")).status_code == 200
 
 
 async def test_live_readers_are_let_go_when_the_worker_is_told_to_leave(
@@ -46,13 +48,34 @@ async def test_live_readers_are_let_go_when_the_worker_is_told_to_leave(
         assert (await asyncio.wait_for(waiting, 30)).status_code == 204
 
 
-async def test_a_second_worker_of_the_same_server_refuses(
+async def test_a_page_that_is_named_may_write_and_sees_where_it_is(
     engine: ScriptedEngine, tmp_path: Path
 ) -> None:
-    async with serving(tmp_path, "") as first, serving(tmp_path, "") as second:
-        assert (await first.put("/v1/durable/a")).status_code == 201
-        assert (await second.put("/v1/durable/a")).status_code == 501
-        assert (await first.get("/v1/durable/a")).status_code == 200
+    page = "https://app.example"
+    toml = f'[server]\ncors_origins = ["{page}"]\n'
+    asked = {
+        "origin": page,
+        "access-control-request-method": "PUT",
+        "access-control-request-headers": "content-type, stream-ttl, if-none-match",
+    }
+    async with serving(tmp_path, toml) as client:
+        assert (await client.options("/v1/durable/a", headers=asked)).status_code == 200
+        made = await client.put("/v1/durable/a", headers={"origin": page})
+
+    assert made.headers["access-control-allow-origin"] == page
+    exposed = made.headers["access-control-expose-headers"].split(", ")
+    assert {"Stream-Next-Offset", "Stream-Closed", "ETag", "X-Stream-Id"} <= set(exposed)
+
+
+async def test_they_are_refused_while_there_is_another_worker(
+    engine: ScriptedEngine, tmp_path: Path
+) -> None:
+    async with serving(tmp_path, "") as client:
+        assert (await client.put("/v1/durable/a")).status_code == 201
+        with (Path(os.environ[VARIABLE]) / "worker-0.lock").open("w") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            assert (await client.get("/v1/durable/a")).status_code == 501
+        assert (await client.get("/v1/durable/a")).status_code == 200
 
 
 async def test_several_workers_all_refuse(engine: ScriptedEngine, tmp_path: Path) -> None:

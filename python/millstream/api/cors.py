@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from starlette.middleware.cors import CORSMiddleware
 
+from millstream.api.durable import EXPOSED_HEADERS
+
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
@@ -32,8 +34,8 @@ def install(app: FastAPI, origins: Sequence[str]) -> None:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=origins,
-            allow_methods=("GET", "HEAD", "POST"),
+            allow_methods=("GET", "HEAD", "POST", "PUT", "DELETE"),
             allow_headers=("*",),
-            expose_headers=EXPOSED,
+            expose_headers=(*EXPOSED, *EXPOSED_HEADERS),
             max_age=_PREFLIGHT_SECONDS,
         )

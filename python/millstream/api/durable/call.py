@@ -12,6 +12,7 @@ from millstream.api.durable.answers import SECURITY, denied, no_stream
 from millstream.api.durable.denied import Denied
 from millstream.api.durable.service import DurableService
 from millstream.api.errors import BodyRefused
+from millstream.api.tenant import tenant_of
 from millstream.durable import DurableStream
 from millstream.durable.deadlines import Key
 
@@ -31,7 +32,7 @@ class Call:
                 "Set server.workers = 1 (or Granian's --workers 1)."
             )
             raise Denied(501, "several_workers", message)
-        self.key: Key = (_tenant(request), self._path(request.path_params["path"]))
+        self.key: Key = (tenant_of(request), self._path(request.path_params["path"]))
 
     def _path(self, path: str) -> str:
         longest = self.service.settings.max_path_bytes
@@ -78,8 +79,3 @@ async def answer(request: Request, handle: Callable[[Call], Awaitable[Response]]
     for name, value in SECURITY.items():
         response.headers.setdefault(name, value)
     return response
-
-
-def _tenant(request: Request) -> str:
-    tenant: str = request.scope.get("state", {}).get("tenant", "default")
-    return tenant

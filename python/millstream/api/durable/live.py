@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
@@ -70,11 +71,12 @@ class LiveResponse(Response):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._service.settings.sse_seconds
         silent_since = loop.time()
+        interval = self._service.keep_alive_seconds or math.inf
         while not departure.done():
             frame, ended = self._next()
             left = deadline - loop.time()
             ended = ended or left <= 0 or self._service.streams.leaving
-            quiet = self._service.keep_alive_seconds - (loop.time() - silent_since)
+            quiet = interval - (loop.time() - silent_since)
             if not frame and not ended and quiet > 0:
                 await self._stream.waiters.wait(min(left, quiet), departure)
                 continue

@@ -13,7 +13,10 @@ from millstream.durable import Bounds, StreamRegistry
 
 @dataclass(frozen=True, slots=True)
 class DurableService:
-    """One instance a worker; ``serves`` says whether this worker is the one that may."""
+    """One instance a worker; ``serves`` says whether this worker is the one that may.
+
+    ``keep_alive_seconds`` 0 sends no comments.
+    """
 
     streams: StreamRegistry
     settings: DurableSettings

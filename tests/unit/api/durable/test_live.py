@@ -176,6 +176,19 @@ async def test_silence_is_filled_with_comments(
     assert [data for name, data in client.events() if name == "data"] == ["x"]
 
 
+async def test_comments_can_be_switched_off(
+    stand: Stand, made: DurableStream, clients: list[Client]
+) -> None:
+    settings = stand.service.settings.model_copy(update={"sse_seconds": 0.05})
+    stand.change(keep_alive_seconds=0, settings=settings)
+    client = reader(stand, made, clients)
+
+    assert await client.ends()
+    assert b":\n:" not in client.body
+    # The head, the place, the end.
+    assert len(client.messages) == 3
+
+
 async def test_a_connection_ends_in_good_order_when_its_time_is_over(
     stand: Stand, made: DurableStream, clients: list[Client]
 ) -> None:
