@@ -127,7 +127,13 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         models=_models(settings, engines),
         engines=engines,
         orchestrator=_orchestrator(settings, registry, drain, store, metrics),
-        directory=Directory(registry, store, wakeups),
+        directory=Directory(
+            registry,
+            store,
+            wakeups,
+            # Whoever waits for a worker that is gone learns of its end within its lease.
+            patience_seconds=1.5 * settings.store.lease_seconds + 2,
+        ),
         store=store,
         deliveries=deliveries,
         drain=drain,

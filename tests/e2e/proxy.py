@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 class CuttingProxy:
     """Forwards TCP to ``target``.
 
-    Of each of the first ``cuts`` answers to a request that begins with ``of`` it passes ``most``
-    bytes on and then cuts the connection; with ``holds`` it first waits for `release`. With
-    ``between_events`` it passes on the events that are whole within these bytes.
+    Of each of the first ``cuts`` answers to requests that begin with one of these ``of`` it passes
+    ``most`` bytes on and then cuts the connection; with ``holds`` it first waits for `release`.
+    With ``between_events`` it passes on the events that are whole within these bytes.
     """
 
     target: int
     most: int = 2000
     cuts: int = 1
-    of: bytes = b"GET /v1/streams/"
+    of: tuple[bytes, ...] = (b"GET /v1/streams/",)
     holds: bool = False
     between_events: bool = False
     cut: int = 0

@@ -230,13 +230,14 @@ def test_curl_goes_on_behind_its_last_event(server: Server, text: str, tmp_path:
 
 
 POLICY = ReconnectPolicy(base_seconds=0.01, longest_wait_seconds=0.05)
+MADE_OR_READ = (b"POST /v1/streams ", b"GET /v1/streams/")
 
 
 @pytest.mark.parametrize("most", [1200, 1777, 2500])
 def test_our_client_has_all_of_it_verified_though_every_connection_is_cut(
     proxy: CuttingProxy, text: str, most: int
 ) -> None:
-    proxy.of, proxy.cuts, proxy.most = b"", 1000, most
+    proxy.of, proxy.cuts, proxy.most = MADE_OR_READ, 1000, most
 
     with Client(proxy.url, policy=POLICY) as client:
         stream = client.stream(**REQUEST)
@@ -250,6 +251,34 @@ def test_our_client_has_all_of_it_verified_though_every_connection_is_cut(
     assert stream.checks.bytes == len(text.encode())
     assert stream.connections >= 3
     assert stream.restarts == 0
+
+
+def test_our_client_keeps_two_branches_apart(proxy: CuttingProxy, text: str) -> None:
+    proxy.of, proxy.cuts = MADE_OR_READ, 2
+    common = {name: value for name, value in REQUEST.items() if name != "max_tokens"}
+    branches = [{"max_tokens": REQUEST["max_tokens"]}, {"max_tokens": 8}]
+
+    with Client(proxy.url, policy=POLICY) as client:
+        stream = client.stream(**common, branches=branches)
+        pieces = list(stream.pieces())
+
+    assert {piece.branch for piece in pieces} == {0, 1}
+    assert stream.text == text
+    assert text.startswith(stream.texts[1, 0])
+    assert stream.outcomes == {0: Outcome.LENGTH, 1: Outcome.LENGTH}
+    assert [stream.usages[branch].completion_tokens for branch in (0, 1)] == [40, 8]
+    assert stream.checks is not None
+    assert stream.connections == 3
+
+
+def test_our_client_cancels_a_stream(server: Server) -> None:
+    with Client(server.url) as client:
+        stream = client.stream(**{**REQUEST, "max_tokens": 2000, "ignore_eos": True})
+        texts = iter(stream)
+        next(texts)
+        stream.cancel()
+        assert len(list(texts)) < 1000
+    assert stream.outcome is Outcome.CANCELLED
 
 
 async def test_our_async_client_follows_a_chat_completion(server: Server, text: str) -> None:

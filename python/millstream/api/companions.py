@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,8 +27,9 @@ class Companions:
 @contextmanager
 def companions(directory: Path) -> Iterator[Companions]:
     """Be seen by the others, and see them; a dead worker's lock is free at once. Raises OSError."""
-    own = directory / f"worker-{os.getpid()}.lock"
-    descriptor = os.open(own, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    # A name of its own: two apps may share a process, and wait for nobody.
+    descriptor, name = tempfile.mkstemp(prefix="worker-", suffix=".lock", dir=directory)
+    own = Path(name)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield Companions(directory, own)

@@ -43,7 +43,8 @@ class _Asked:
     snapshot: bool
 
 
-@router.api_route("/v1/streams/{stream_id}", methods=["GET", "HEAD"])
+@router.head("/v1/streams/{stream_id}", include_in_schema=False)
+@router.get("/v1/streams/{stream_id}")
 async def read_stream(request: Request, stream_id: str) -> Response:
     """Replay what is kept after the cursor, then go on live; any number may read one stream."""
     parts = services(request)

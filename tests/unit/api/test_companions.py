@@ -47,3 +47,12 @@ def test_who_leaves_takes_its_file_along(tmp_path: Path) -> None:
     with companions(tmp_path):
         assert os.listdir(tmp_path)
     assert os.listdir(tmp_path) == []
+
+
+def test_two_apps_of_one_process_are_two_workers(tmp_path: Path) -> None:
+    # The second one waited for the first one's lock, for ever.
+    with companions(tmp_path) as first:
+        with companions(tmp_path) as second:
+            assert first.several()
+            assert second.several()
+        assert not first.several()

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use super::cursor::{Cursor, Gap};
 use super::error::LogError;
-use super::integrity::{Integrity, Leaf};
+use super::integrity::Integrity;
 use super::shared::Log;
 use super::state::State;
 use crate::record::{Kind, Record};
@@ -54,21 +54,10 @@ impl<W> Log<W> {
         if state.finds_gap(cursor) {
             return;
         }
-        let integrity = state.integrity();
-        let mut following = integrity.map(|checks| {
-            let known = cursor.crc;
-            let crc = known.unwrap_or_else(|| checks.crc_at(cursor.seq, &state.store));
-            checks.follow(cursor.seq, crc)
-        });
-        for record in state.store.since(cursor.seq + 1) {
-            cursor.seq = record.seq;
-            let checked = following.as_mut().map(|following| following.pass(&record));
-            state.encode(encoder, &record, checked, out);
-            if out.len() >= max_bytes {
-                break;
-            }
+        match state.integrity() {
+            None => state.take_unchecked(cursor, encoder, max_bytes, out),
+            Some(integrity) => state.take_checked(integrity, cursor, encoder, max_bytes, out),
         }
-        cursor.crc = following.map(|following| following.crc());
         cursor.finished = state.closed() && cursor.seq == state.store.tail();
     }
 
@@ -112,31 +101,73 @@ impl<W> State<W> {
         cursor.gap.is_some()
     }
 
-    /// Writes the frames of a record with what is known about it.
-    fn encode(
+    fn take_unchecked(
+        &self,
+        cursor: &mut Cursor,
+        encoder: &mut Encoder,
+        max_bytes: usize,
+        out: &mut Vec<u8>,
+    ) {
+        for record in self.store.since(cursor.seq + 1) {
+            cursor.seq = record.seq;
+            match record.kind {
+                Kind::Finish | Kind::End => self.encode_end(encoder, &record, Marks::NONE, out),
+                _ => encoder.encode(&record, &Marks::NONE, out),
+            }
+            if out.len() >= max_bytes {
+                break;
+            }
+        }
+    }
+
+    fn take_checked(
+        &self,
+        integrity: &Integrity,
+        cursor: &mut Cursor,
+        encoder: &mut Encoder,
+        max_bytes: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let known = cursor.crc;
+        let crc = known.unwrap_or_else(|| integrity.crc_at(cursor.seq, &self.store));
+        let mut following = integrity.follow(cursor.seq, crc);
+        for record in self.store.since(cursor.seq + 1) {
+            cursor.seq = record.seq;
+            let (crc, leaf) = following.pass(&record);
+            let mut marks = Marks {
+                crc: Some(crc),
+                leaf,
+                ..Marks::NONE
+            };
+            match record.kind {
+                Kind::Finish => self.encode_end(encoder, &record, marks, out),
+                Kind::End => {
+                    let checks = integrity.checks();
+                    marks.checks = Some(&checks);
+                    self.encode_end(encoder, &record, marks, out);
+                }
+                _ => encoder.encode(&record, &marks, out),
+            }
+            if out.len() >= max_bytes {
+                break;
+            }
+        }
+        cursor.crc = Some(following.crc());
+    }
+
+    /// Writes the frames of a record that ends a choice or the stream: these may tell whole texts.
+    fn encode_end(
         &self,
         encoder: &mut Encoder,
         record: &Record<'_>,
-        checked: Option<(u32, Option<&Leaf>)>,
+        marks: Marks<'_>,
         out: &mut Vec<u8>,
     ) {
-        let (crc, leaf) = match checked {
-            None => (None, None),
-            Some((crc, leaf)) => (Some(crc), leaf),
-        };
-        let mut marks = Marks {
-            crc,
-            leaf,
-            ..Marks::NONE
-        };
-        if !matches!(record.kind, Kind::Finish | Kind::End) {
-            return encoder.encode(record, &marks, out);
-        }
         let text = |branch, choice| self.store.text(branch, choice, record.seq).1;
-        marks.text = Some(&text);
-        let at_end = record.kind == Kind::End;
-        let checks = self.integrity().filter(|_| at_end).map(Integrity::checks);
-        marks.checks = checks.as_ref();
+        let marks = Marks {
+            text: Some(&text),
+            ..marks
+        };
         encoder.encode(record, &marks, out);
     }
 }
