@@ -46,7 +46,7 @@ async def answer(
         return refusal_response(opened)
     if framing is None:
         return await whole_answer(request, opened, services)
-    return streamed_answer(opened, framing, services)
+    return await streamed_answer(request, opened, framing, services)
 
 
 async def _open(

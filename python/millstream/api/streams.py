@@ -51,7 +51,7 @@ async def create_stream(request: Request) -> Response:
         return refusal_response(opened)
     if framing is None:
         return _begun(opened)
-    return streamed_answer(opened, framing, parts)
+    return await streamed_answer(request, opened, framing, parts)
 
 
 @router.post("/v1/streams/{stream_id}/cancel")

@@ -59,7 +59,7 @@ async def create_response(request: Request) -> Response:
         parts.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
     if framing is not None:
-        return streamed_answer(opened, framing, parts)
+        return await streamed_answer(request, opened, framing, parts)
     if body.background:
         return JSONResponse(response_object(opened.stream), headers=opened.headers)
     return await whole_answer(request, opened, parts, content=response_object, answered=_ANSWERED)
