@@ -81,6 +81,29 @@ def test_a_client_that_was_cut_off_sends_again_and_gets_the_whole(idle: Server) 
     assert generated(idle) - before == 30
 
 
+def test_a_client_that_sends_again_with_its_cursor_goes_on_after_it(idle: Server) -> None:
+    # A client whose library repeats the request by itself, as fetch-event-source does.
+    before, body = generated(idle), {**ASKED, "max_tokens": 30}
+    key = "Idempotency-Key: with-cursor"
+    with Connection(idle.port) as client:
+        client.post(STREAMS, body, key)
+        client.read_until(b"id: 1-3\n")
+    read = frames(client.body)
+    with Connection(idle.port) as again:
+        again.post(STREAMS, body, key, f"Last-Event-ID: {read[-1].id}")
+        again.read_all()
+    assert again.complete
+    assert again.header("idempotent-replayed") == "true"
+    rest = frames(again.body)
+    assert [frame.seq for frame in read + rest] == list(range(1, rest[-1].seq + 1))
+    assert rest[-1].event == "done"
+    with Connection(idle.port) as last:
+        last.post(STREAMS, body, key, f"Last-Event-ID: {rest[-1].id}")
+        assert last.read_head() == 204
+    until(lambda: idle.metric("millstream_active_streams") == 0)
+    assert generated(idle) - before == 30
+
+
 def test_a_key_expires_with_its_stream(idle: Server) -> None:
     body, headers = {**ASKED, "model": "short-retention"}, {"Idempotency-Key": "short"}
     first = httpx.post(f"{idle.url}{COMPLETIONS}", json=body, headers=headers, timeout=60)
@@ -170,5 +193,8 @@ def test_workers_that_share_a_store_make_one_generation_between_them(shared: Ser
     assert other.status_code == 422
     url = f"{shared.url}{STREAMS}/{answers[0].headers['x-stream-id']}"
     for _ in range(8):
-        rest = httpx.get(url, headers={"Last-Event-ID": "1-4"}, timeout=60)
-        assert [frame.seq for frame in frames(rest.content)][:1] == [5]
+        cursor = {"Last-Event-ID": "1-4"}
+        rest = httpx.get(url, headers=cursor, timeout=60)
+        again = httpx.post(f"{shared.url}{STREAMS}", json=ASKED, headers=headers | cursor)
+        for answer in (rest, again):
+            assert [frame.seq for frame in frames(answer.content)][:1] == [5]

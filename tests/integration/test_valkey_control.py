@@ -138,6 +138,20 @@ async def test_a_key_lasts_as_long_as_its_stream(workers: Workers, valkey: Valke
     assert await there.claim(KEY, next_claim, ttl_seconds=60) is None
 
 
+async def test_who_asks_for_a_key_learns_of_it_in_every_worker_and_leaves_it(
+    workers: Workers, valkey: ValkeyServer
+) -> None:
+    here, there = await workers.open(), await workers.open()
+    assert await there.claimed(KEY) is None
+    assert await here.claim(KEY, Claim("a", "print"), ttl_seconds=60) is None
+    (key,) = valkey.client.keys("ms:claim:*")
+    valkey.client.persist(key)
+    for store in (here, there):
+        assert await store.claimed(KEY) == Claim("a", "print")
+        assert await store.claimed(IdempotencyKey("other", KEY.key)) is None
+    assert valkey.client.pttl(key) == -1
+
+
 async def test_a_key_whose_stream_never_came_is_free_again_for_all(workers: Workers) -> None:
     here, there = await workers.open(), await workers.open()
     await here.claim(KEY, Claim("a", "print"), ttl_seconds=60)

@@ -73,6 +73,8 @@ async def test_a_worker_that_starts_without_the_server_serves_and_stores_once_it
         await here.cancel("b", None)
     with pytest.raises(StoreUnavailable):
         await here.claim(IdempotencyKey("t", "k"), Claim("b", ""), ttl_seconds=60)
+    with pytest.raises(StoreUnavailable):
+        await here.claimed(IdempotencyKey("t", "k"))
     assert lines(caplog, "store_down") == 1
     own_valkey.start()
     await stored(own_valkey, stream)

@@ -21,10 +21,16 @@ def cursor_of(request: Request) -> EventId | None:
     An `EventSource` reconnects to the URL that it was given, with a newer cursor in its header.
     Raises `RouteRefused` (400) for a malformed one.
     """
-    header = request.headers.getlist(HEADER)
-    name, values = (
-        (HEADER, header) if any(header) else (PARAMETER, request.query_params.getlist(PARAMETER))
-    )
+    return header_cursor(request) or _cursor(PARAMETER, request.query_params.getlist(PARAMETER))
+
+
+def header_cursor(request: Request) -> EventId | None:
+    """The cursor in the header, None without one; raises `RouteRefused` (400) likewise."""
+    values = request.headers.getlist(HEADER)
+    return _cursor(HEADER, values) if any(values) else None
+
+
+def _cursor(name: str, values: list[str]) -> EventId | None:
     if not values:
         return None
     if len(values) > 1:

@@ -9,8 +9,8 @@ from millstream.admission import Refusal
 from millstream.api.accept import framing_for
 from millstream.api.branch import branch_request
 from millstream.api.dialect import Dialect
-from millstream.api.idempotency import keyed
-from millstream.api.opening import open_stream
+from millstream.api.idempotency import Keyed, keyed
+from millstream.api.opening import Opened, open_stream, replay
 from millstream.api.opt_ins import openai_opt_ins
 from millstream.api.parameters import check_stream_options, refuse_unsupported
 from millstream.api.prompts import Prompt
@@ -36,9 +36,28 @@ async def answer(
     refuse_unsupported(body.model_extra, type(body).model_fields)
     check_stream_options(body.stream_options, streamed=body.stream)
     framing = framing_for(request) if body.stream else None
-    tenant = tenant_of(request)
-    key = keyed(request, tenant, body)
-    served = services.model(body.model)
+    key = keyed(request, tenant_of(request), body)
+    opened = await replay(services, key) or await _open(
+        request, body, prompt, key, dialect=dialect, services=services
+    )
+    if isinstance(opened, Refusal):
+        services.metrics.refusal(opened.scope_kind, opened.dimension)
+        return refusal_response(opened)
+    if framing is None:
+        return await whole_answer(request, opened, services)
+    return await streamed_answer(request, opened, framing, services)
+
+
+async def _open(
+    request: Request,
+    body: GenerationRequest,
+    prompt: Prompt,
+    key: Keyed | None,
+    *,
+    dialect: Dialect,
+    services: Services,
+) -> Opened | Refusal:
+    served, tenant = services.model(body.model), tenant_of(request)
     policy = services.settings.stream_policy(tenant, served.name)
     opt_ins = openai_opt_ins(request, body, policy)
     refuse_unless_found_again(services, resumable=opt_ins.resumable, key=key)
@@ -47,7 +66,7 @@ async def answer(
         dialect=dialect.encoder,
         id_prefix=dialect.id_prefix,
         branches=(await branch_request(served, body, prompt),),
-        streamed=framing is not None,
+        streamed=bool(body.stream),
         policy=policy,
         tenant=tenant,
         include_usage=opt_ins.include_usage,
@@ -57,10 +76,4 @@ async def answer(
         integrity=opt_ins.integrity,
         retained=opt_ins.resumable or key is not None,
     )
-    opened = await open_stream(services, generation, key)
-    if isinstance(opened, Refusal):
-        services.metrics.refusal(opened.scope_kind, opened.dimension)
-        return refusal_response(opened)
-    if framing is None:
-        return await whole_answer(request, opened, services)
-    return streamed_answer(opened, framing, services)
+    return await open_stream(services, generation, key)

@@ -39,6 +39,19 @@ class Opened:
             self.new.end(Outcome.CANCELLED)
 
 
+async def replay(services: Services, keyed: Keyed | None) -> Opened | None:
+    """What the key stands for already, if it does; no engine is needed for that.
+
+    None also while the stream of another request with the key is still to come: `open_stream`
+    waits for it. Raises `RouteRefused` (422) for a key of another request, and `StoreUnavailable`.
+    """
+    claim = None if keyed is None else await services.store.claimed(keyed.key)
+    if keyed is None or claim is None:
+        return None
+    found = await _claimant(services, keyed, claim)
+    return None if found is None else _replayed(found)
+
+
 async def open_stream(
     services: Services,
     generation: Generation,
@@ -57,9 +70,7 @@ async def open_stream(
     stream_id = stream_id or new_stream_id()
     earlier = await _claimed(services, generation, keyed, stream_id)
     if earlier is not None:
-        return Opened(
-            earlier, {**retained_headers(earlier.id), "idempotent-replayed": "true"}, None
-        )
+        return _replayed(earlier)
     try:
         opened = _begin(services, generation, stream_id)
     except BaseException:
@@ -88,6 +99,10 @@ def _begin(services: Services, generation: Generation, stream_id: str | None) ->
     return Opened(opened, {**limit_headers(opened.lease), **retained}, opened)
 
 
+def _replayed(stream: Stream | Recording) -> Opened:
+    return Opened(stream, {**retained_headers(stream.id), "idempotent-replayed": "true"}, None)
+
+
 async def _claimed(
     services: Services, generation: Generation, keyed: Keyed, stream_id: str
 ) -> Stream | Recording | None:
@@ -100,9 +115,7 @@ async def _claimed(
         earlier = await services.store.claim(keyed.key, claim, ttl_seconds=ttl_seconds)
         if earlier is None:
             return None
-        if earlier.fingerprint != keyed.fingerprint:
-            raise other_body()
-        found = await services.directory.find(earlier.stream_id, generation.tenant)
+        found = await _claimant(services, keyed, earlier)
         if found is not None:
             return found
         if earlier.stream_id != awaited:
@@ -113,6 +126,13 @@ async def _claimed(
             await services.store.release(keyed.key, earlier.stream_id)
         else:
             await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _claimant(services: Services, keyed: Keyed, claim: Claim) -> Stream | Recording | None:
+    """The stream that has the key by this claim, once it is there."""
+    if claim.fingerprint != keyed.fingerprint:
+        raise other_body()
+    return await services.directory.find(claim.stream_id, keyed.key.tenant)
 
 
 def _longest_life_seconds(generation: Generation) -> float:

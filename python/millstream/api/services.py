@@ -11,9 +11,10 @@ from starlette.requests import Request
 from millstream.errors import UnknownModel
 
 if TYPE_CHECKING:
-    from millstream.config import ModelSettings, ServerSettings, Settings
+    from millstream.config import ModelSettings, ServerSettings, Settings, StreamPolicy
     from millstream.engines.base import Engine
     from millstream.store.base import StreamStore
+    from millstream.store.descriptor import Descriptor
     from millstream.streams.deliveries import Deliveries
     from millstream.streams.directory import Directory
     from millstream.streams.drain import Drain
@@ -61,6 +62,10 @@ class Services:
         if served is None:
             raise UnknownModel(f"The model '{name[:200]}' does not exist.", param="model")
         return served
+
+    def policy_of(self, descriptor: Descriptor) -> StreamPolicy:
+        """What holds for the connections of this stream: of several models the first one's word."""
+        return self.settings.stream_policy(descriptor.tenant, descriptor.branches[0].model)
 
 
 def services(request: Request) -> Services:

@@ -1,29 +1,48 @@
-"""A stream from its beginning, as the answer to the request that asked for it."""
+"""A stream as the answer to the request that asked for it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from millstream._core import Reader
+from millstream.api.cursor import HEADER, header_cursor
+from millstream.api.resumed import Resumption, resumed_answer
 from millstream.streams.encoding import TYPED_END, encoder_for
 from millstream.streams.frames import SnapshotReader
 from millstream.streams.response import StreamResponse
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.responses import Response
 
     from millstream._core import Encoder
     from millstream.api.accept import Framing
     from millstream.api.opening import Opened
     from millstream.api.services import Services
-    from millstream.config import StreamPolicy
     from millstream.store.recording import Recording
     from millstream.streams.frames import FrameReader
     from millstream.streams.stream import Stream
 
 
-def streamed_answer(opened: Opened, framing: Framing, services: Services) -> Response:
-    """Frames from the first one on, in the dialect in which the stream was made."""
+async def streamed_answer(
+    request: Request, opened: Opened, framing: Framing, services: Services
+) -> Response:
+    """Frames in the dialect in which the stream was made, from the first one on.
+
+    A client that sends its request again with a cursor has the beginning of a resumable stream.
+    Raises `RouteRefused` (400, 404, 410) where it cannot go on after that.
+    """
+    descriptor = opened.stream.descriptor
+    cursor = header_cursor(request) if opened.new is None and descriptor.resumable else None
+    if cursor is None:
+        return _from_the_first(opened, framing, services)
+    asked = Resumption(framing, cursor, param=HEADER)
+    return await resumed_answer(
+        services, descriptor.id, descriptor.tenant, asked, headers=opened.headers
+    )
+
+
+def _from_the_first(opened: Opened, framing: Framing, services: Services) -> Response:
     descriptor = opened.stream.descriptor
     try:
         encoder = encoder_for(
@@ -38,7 +57,7 @@ def streamed_answer(opened: Opened, framing: Framing, services: Services) -> Res
             deliveries=services.deliveries,
             media_type=framing.media_type,
             headers=opened.headers,
-            policy=policy_of(services, opened.stream),
+            policy=services.policy_of(descriptor),
             typed_end=descriptor.dialect in TYPED_END,
             preface=preface,
             clock=services.clock,
@@ -54,9 +73,3 @@ def _reader(stream: Stream | Recording, encoder: Encoder, framing: Framing) -> F
     if dialect != "native":
         return Reader(stream.log, encoder)
     return SnapshotReader(stream, encoder, after=0, dialect=dialect, framing=framing.framing)
-
-
-def policy_of(services: Services, stream: Stream | Recording) -> StreamPolicy:
-    """What holds for the connections of this stream: of several models the first one's word."""
-    descriptor = stream.descriptor
-    return services.settings.stream_policy(descriptor.tenant, descriptor.branches[0].model)

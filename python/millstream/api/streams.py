@@ -13,9 +13,9 @@ from millstream.api.accept import framing_for
 from millstream.api.body import read_json
 from millstream.api.branches import branch_requests
 from millstream.api.dialect import NATIVE
-from millstream.api.idempotency import keyed
+from millstream.api.idempotency import Keyed, keyed
 from millstream.api.named import check_name, known_stream, unknown_stream
-from millstream.api.opening import Opened, open_stream, stream_path
+from millstream.api.opening import Opened, open_stream, replay, stream_path
 from millstream.api.opt_ins import OptIns, native_opt_ins
 from millstream.api.ratelimit import refusal_response
 from millstream.api.retention import refuse_unless_found_again
@@ -43,22 +43,15 @@ async def create_stream(request: Request) -> Response:
         max_bytes=parts.server.max_body_bytes,
         max_seconds=parts.server.body_seconds,
     )
-    streamed = body.stream is not False
-    framing = framing_for(request) if streamed else None
-    tenant = tenant_of(request)
-    key = keyed(request, tenant, body)
-    branches = await branch_requests(body, parts)
-    # Of several models the first one's policy holds for the stream that they share.
-    policy = parts.settings.stream_policy(tenant, branches[0].model)
-    opt_ins = native_opt_ins(request, body, policy)
-    _check_readable(streamed, opt_ins)
-    refuse_unless_found_again(parts, resumable=opt_ins.resumable, key=key)
-    generation = _generation(branches, opt_ins, policy, tenant, streamed=streamed, keyed=bool(key))
-    opened = await open_stream(parts, generation, key)
+    framing = None if body.stream is False else framing_for(request)
+    key = keyed(request, tenant_of(request), body)
+    opened = await replay(parts, key) or await _open(request, body, parts, key)
     if isinstance(opened, Refusal):
         parts.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
-    return _begun(opened) if framing is None else streamed_answer(opened, framing, parts)
+    if framing is None:
+        return _begun(opened)
+    return await streamed_answer(request, opened, framing, parts)
 
 
 @router.post("/v1/streams/{stream_id}/cancel")
@@ -81,6 +74,20 @@ async def cancel_stream(request: Request, stream_id: str) -> Response:
         await _refuse_branch(parts, stream_id, tenant, body.branch)
         raise unknown_stream(stream_id)
     return JSONResponse({"id": stream_id, "outcome": outcome})
+
+
+async def _open(
+    request: Request, body: CreateStreamRequest, parts: Services, key: Keyed | None
+) -> Opened | Refusal:
+    streamed, tenant = body.stream is not False, tenant_of(request)
+    branches = await branch_requests(body, parts)
+    # Of several models the first one's policy holds for the stream that they share.
+    policy = parts.settings.stream_policy(tenant, branches[0].model)
+    opt_ins = native_opt_ins(request, body, policy)
+    _check_readable(streamed, opt_ins)
+    refuse_unless_found_again(parts, resumable=opt_ins.resumable, key=key)
+    generation = _generation(branches, opt_ins, policy, tenant, streamed=streamed, keyed=bool(key))
+    return await open_stream(parts, generation, key)
 
 
 def _generation(

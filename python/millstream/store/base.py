@@ -40,8 +40,8 @@ class StreamStore(Protocol):
     """Keeps streams for readers who come later or elsewhere.
 
     Calls that are not coroutines never block and never fail for a reason outside the process.
-    `find`, `cancel` and `claim` raise `StoreUnavailable` while a shared store is out of reach and
-    this process cannot answer by itself.
+    `find`, `cancel`, `claim` and `claimed` raise `StoreUnavailable` while a shared store is out of
+    reach and this process cannot answer by itself.
     """
 
     @property
@@ -79,6 +79,10 @@ class StreamStore(Protocol):
 
     async def claim(self, key: IdempotencyKey, claim: Claim, *, ttl_seconds: float) -> Claim | None:
         """Take a key in one step. None: it is ours; else who had it first."""
+        ...
+
+    async def claimed(self, key: IdempotencyKey) -> Claim | None:
+        """Who has the key, which stays as it is; None if it is free."""
         ...
 
     async def release(self, key: IdempotencyKey, stream_id: str) -> None:

@@ -71,6 +71,10 @@ class MemoryStore:
         """Take a key; None if it was free, else the claim that holds it."""
         return self._claims.take(key, claim, ttl_seconds=ttl_seconds)
 
+    async def claimed(self, key: IdempotencyKey) -> Claim | None:
+        """The claim that holds a key, if one does."""
+        return self._claims.get(key)
+
     async def release(self, key: IdempotencyKey, stream_id: str) -> None:
         """Free the key if this stream holds it."""
         self._claims.release(key, stream_id)

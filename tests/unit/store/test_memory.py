@@ -170,6 +170,16 @@ async def test_a_key_lasts_while_its_stream_lives_and_is_retained(
     assert await store.claim(KEY, Claim("b", "print"), ttl_seconds=5) is None
 
 
+async def test_who_asks_for_a_key_leaves_it_as_it_is(store: MemoryStore, clock: Clock) -> None:
+    assert await store.claimed(KEY) is None
+    assert await store.claim(KEY, Claim("a", "print"), ttl_seconds=5) is None
+    assert await store.claimed(KEY) == Claim("a", "print")
+    assert await store.claimed(IdempotencyKey("other", KEY.key)) is None
+    clock.now_ns += 5 * SECOND
+    assert await store.claimed(KEY) is None
+    assert await store.claim(KEY, Claim("b", "print"), ttl_seconds=5) is None
+
+
 async def test_a_key_goes_with_a_stream_that_made_room(clock: Clock) -> None:
     store = MemoryStore(max_retained_bytes=10_000, clock=clock)
     await store.claim(KEY, Claim("a", "print"), ttl_seconds=60)

@@ -153,6 +153,9 @@ class KeepingStore:
     async def claim(self, key: IdempotencyKey, claim: Claim, *, ttl_seconds: float) -> Claim | None:
         raise NotImplementedError
 
+    async def claimed(self, key: IdempotencyKey) -> Claim | None:
+        raise NotImplementedError
+
     async def release(self, key: IdempotencyKey, stream_id: str) -> None:
         raise NotImplementedError
 

@@ -13,8 +13,8 @@ from millstream.admission import Refusal
 from millstream.api.accept import framing_for
 from millstream.api.body import read_json
 from millstream.api.branch import branch_request
-from millstream.api.idempotency import keyed
-from millstream.api.opening import open_stream
+from millstream.api.idempotency import Keyed, keyed
+from millstream.api.opening import Opened, open_stream, replay
 from millstream.api.ratelimit import refusal_response
 from millstream.api.responses.ids import RESPONSE_PREFIX
 from millstream.api.responses.lasting import Lasting, lasting
@@ -24,7 +24,7 @@ from millstream.api.responses.parameters import check_parameters
 from millstream.api.responses.schemas import ResponsesRequest
 from millstream.api.responses.template import response_template
 from millstream.api.retention import refuse_unless_found_again
-from millstream.api.services import services
+from millstream.api.services import Services, services
 from millstream.api.streamed import streamed_answer
 from millstream.api.tenant import tenant_of
 from millstream.api.whole import whole_answer
@@ -54,8 +54,22 @@ async def create_response(request: Request) -> Response:
     )
     check_parameters(body)
     framing = framing_for(request) if body.stream else None
+    key = keyed(request, tenant_of(request), body)
+    opened = await replay(parts, key) or await _open(request, body, parts, key)
+    if isinstance(opened, Refusal):
+        parts.metrics.refusal(opened.scope_kind, opened.dimension)
+        return refusal_response(opened)
+    if framing is not None:
+        return await streamed_answer(request, opened, framing, parts)
+    if body.background:
+        return JSONResponse(response_object(opened.stream), headers=opened.headers)
+    return await whole_answer(request, opened, parts, content=response_object, answered=_ANSWERED)
+
+
+async def _open(
+    request: Request, body: ResponsesRequest, parts: Services, key: Keyed | None
+) -> Opened | Refusal:
     tenant = tenant_of(request)
-    key = keyed(request, tenant, body)
     served = parts.model(body.model)
     policy = parts.settings.stream_policy(tenant, served.name)
     lasts = lasting(request, body, policy, keyed=key is not None)
@@ -64,15 +78,7 @@ async def create_response(request: Request) -> Response:
     branch = await branch_request(served, body, input_prompt(body))
     stream_id = new_stream_id()
     generation = _generation(body, branch, lasts, tenant=tenant, stream_id=stream_id)
-    opened = await open_stream(parts, generation, key, stream_id=stream_id)
-    if isinstance(opened, Refusal):
-        parts.metrics.refusal(opened.scope_kind, opened.dimension)
-        return refusal_response(opened)
-    if framing is not None:
-        return streamed_answer(opened, framing, parts)
-    if body.background:
-        return JSONResponse(response_object(opened.stream), headers=opened.headers)
-    return await whole_answer(request, opened, parts, content=response_object, answered=_ANSWERED)
+    return await open_stream(parts, generation, key, stream_id=stream_id)
 
 
 def _generation(

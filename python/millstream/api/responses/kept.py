@@ -15,7 +15,6 @@ from millstream.api.responses.ids import stream_id_of
 from millstream.api.responses.objects import Recorded, response_object
 from millstream.api.responses.parameters import check_includes
 from millstream.api.services import Services, services
-from millstream.api.streamed import policy_of
 from millstream.api.tenant import tenant_of
 from millstream.errors import InvalidParameter
 from millstream.streams.following import until_closed
@@ -110,7 +109,7 @@ def _events(
         deliveries=parts.deliveries,
         media_type=framing.media_type,
         headers=retained_headers(found.id),
-        policy=policy_of(parts, found),
+        policy=parts.policy_of(found.descriptor),
         typed_end=ready.typed_end,
         preface=ready.preface,
         clock=parts.clock,

@@ -28,14 +28,23 @@ class RemoteClaims:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    async def get(self, key: IdempotencyKey) -> Claim | None:
+        """Who holds the key now; raises `StoreUnavailable`."""
+        (held,) = await self._connection.call("claim", ("GET", claim_key(key)))
+        return _decoded(held)
+
     async def take(self, key: IdempotencyKey, claim: Claim, *, ttl_seconds: float) -> Claim | None:
         """None if the key is this claim's now; raises `StoreUnavailable`."""
         value, ttl_ms = msgspec.json.encode(claim), max(int(ttl_seconds * 1000), 1)
         command = ("SET", claim_key(key), value, "NX", "GET", "PX", ttl_ms)
         (earlier,) = await self._connection.call("claim", command)
-        return None if earlier is None else msgspec.json.decode(earlier, type=Claim)
+        return _decoded(earlier)
 
     async def release(self, key: IdempotencyKey, stream_id: str) -> None:
         """Free the key if this stream holds it; it goes by its time if that cannot be done."""
         with suppress(StoreUnavailable):
             await self._connection.call("claim", ("EVAL", _RELEASE, 1, claim_key(key), stream_id))
+
+
+def _decoded(value: bytes | None) -> Claim | None:
+    return None if value is None else msgspec.json.decode(value, type=Claim)

@@ -241,6 +241,10 @@ class ValkeyStore:
             self._claims.take(key, claim, ttl_seconds=ttl_seconds)
         return earlier
 
+    async def claimed(self, key: IdempotencyKey) -> Claim | None:
+        """Who has a key among all processes."""
+        return self._claims.get(key) or await self._remote_claims.get(key)
+
     async def release(self, key: IdempotencyKey, stream_id: str) -> None:
         """Free the key if this stream holds it; without the server it goes by its time."""
         self._claims.release(key, stream_id)
