@@ -63,14 +63,24 @@ def append(log: Any, record: Record) -> None:
 
 
 def produce(
-    log: _core.Log, written: list[Record], cuts: list[Cut], outcome: str | None
+    log: _core.Log,
+    written: list[Record],
+    cuts: list[Cut],
+    outcome: str | None,
+    *,
+    elsewhere: bool = False,
 ) -> list[bytes]:
-    """Write everything, packing in between, and return the batches in order."""
+    """Write everything, packing in between, and return the batches in order.
+
+    ``elsewhere``: somebody else packs from the start in between.
+    """
     batches: list[bytes] = []
     after, waiting = 0, iter(written)
 
     def pack(cut: Cut) -> bool:
         nonlocal after
+        if elsewhere:
+            log.pack(0, max_records=1)
         packed = log.pack(after, max_records=cut.max_records, max_bytes=cut.max_bytes)
         if packed is None:
             assert after == log.tail or log.oldest > log.tail
@@ -120,13 +130,14 @@ def same_ends(mirror: _core.Log, log: _core.Log) -> None:
     cuts=CUTS,
     outcome=st.none() | st.just("completed"),
     integrity=st.booleans(),
+    elsewhere=st.booleans(),
 )
 def test_a_mirror_from_the_start_is_the_log(
-    written: list[Record], cuts: list[Cut], outcome: str | None, integrity: bool
+    written: list[Record], cuts: list[Cut], outcome: str | None, integrity: bool, elsewhere: bool
 ) -> None:
     kept = {"integrity": STREAM_ID if integrity else None, "branches": BRANCHES}
     log, mirror = _core.Log(**kept), _core.Log(**kept)  # type: ignore[arg-type]
-    for batch in produce(log, written, cuts, outcome):
+    for batch in produce(log, written, cuts, outcome, elsewhere=elsewhere):
         mirror.unpack(batch)
         assert mirror.unpack(batch) == mirror.tail, "what is here already is skipped"
     same_ends(mirror, log)
@@ -147,6 +158,7 @@ def test_a_mirror_from_the_start_is_the_log(
     data=st.data(),
     max_records=st.integers(1, 60),
     max_bytes=st.integers(12, 400),
+    elsewhere=st.booleans(),
 )
 def test_a_mirror_that_starts_at_any_batch_knows_what_came_before(
     written: list[Record],
@@ -155,12 +167,13 @@ def test_a_mirror_that_starts_at_any_batch_knows_what_came_before(
     data: st.DataObject,
     max_records: int,
     max_bytes: int,
+    elsewhere: bool,
 ) -> None:
     # A producer that drops what it has to, so that batches start in the middle of dropped leaves.
     log = _core.Log(
         integrity=STREAM_ID, branches=BRANCHES, max_records=max_records, max_bytes=max_bytes
     )
-    batches = produce(log, written, cuts, outcome)
+    batches = produce(log, written, cuts, outcome, elsewhere=elsewhere)
     if not batches:
         return
     start = data.draw(st.integers(0, len(batches) - 1))

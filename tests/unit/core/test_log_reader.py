@@ -27,7 +27,9 @@ def filled(*texts: str, max_records: int = 100) -> _core.Log:
 
 
 def is_readable(notifier: _core.Notifier) -> bool:
-    return bool(select.select([notifier], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(notifier, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def test_one_take_gives_every_due_frame_once() -> None:

@@ -37,6 +37,9 @@ class Checkpoints:
 def follow(log: _core.Log, seen: list[str], checkpoints: Checkpoints) -> None:
     """Read to the end as an event loop would."""
     notifier = _core.Notifier()
+    # Not `select`: a process with many open files gets descriptors above its limit of 1,024.
+    poll = select.poll()
+    poll.register(notifier, select.POLLIN)
     encoder = _core.Encoder(dialect="native", framing="ndjson", chunk_id="c", model="m", created=1)
     reader = _core.Reader(log, encoder)
     while not reader.finished:
@@ -48,7 +51,7 @@ def follow(log: _core.Log, seen: list[str], checkpoints: Checkpoints) -> None:
             seen.append(f"gap {reader.cursor + 1}..{reader.gap[0] - 1}")
             reader.skip_gap()
         elif not frames and not reader.finished and reader.park(reader, notifier):
-            assert select.select([notifier], [], [], 30)[0], "a wake was lost"
+            assert poll.poll(30_000), "a wake was lost"
             assert len(notifier.ready()) == 1
 
 

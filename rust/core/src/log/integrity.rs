@@ -32,8 +32,6 @@ pub(crate) struct Integrity {
     // The last leaf that lies there.
     dropped_leaf: u64,
     leaves: VecDeque<Leaf>,
-    // Up to the last record packed: the next batch mostly goes on there.
-    packed: Option<Box<(u64, Progress)>>,
 }
 
 impl Integrity {
@@ -50,7 +48,6 @@ impl Integrity {
             dropped: progress,
             dropped_leaf: 0,
             leaves: VecDeque::new(),
-            packed: None,
         }
     }
 
@@ -131,32 +128,19 @@ impl Integrity {
 
     /// Everything up to `seq`, which lies between `oldest - 1` and the tail.
     pub(super) fn progress_at(&self, seq: u64, store: &Store) -> Progress {
-        let (from, mut progress) = match self.packed.as_deref() {
-            Some((at, packed)) if (store.oldest() - 1..=seq).contains(at) => (*at, packed.clone()),
-            _ => (store.oldest() - 1, self.dropped.clone()),
-        };
-        for record in tokens(store, from, seq) {
+        let mut progress = self.dropped.clone();
+        for record in tokens(store, store.oldest() - 1, seq) {
             progress.add(&self.stream_id, record.text);
         }
         progress
     }
 
-    /// Keeps the place up to which was packed.
-    pub(super) fn set_packed(&mut self, seq: u64, progress: Progress) {
-        match &mut self.packed {
-            Some(packed) => **packed = (seq, progress),
-            none => *none = Some(Box::new((seq, progress))),
-        }
-    }
-
     pub(super) fn heap_bytes(&self) -> usize {
-        let packed = self.packed.as_deref();
         size_of::<Self>()
             + self.stream_id.len()
             + self.leaves.capacity() * size_of::<Leaf>()
             + self.live.tree.heap_bytes()
             + self.dropped.tree.heap_bytes()
-            + packed.map_or(0, |it| size_of_val(it) + it.1.tree.heap_bytes())
     }
 
     fn leaves_until(&self, seq: u64) -> usize {

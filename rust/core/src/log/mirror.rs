@@ -1,12 +1,11 @@
 //! Batches out of a log, and back into a mirror of it.
 
-use super::batch::{Batch, BatchError, ChecksBefore, Head, RecordWriter, same, seal};
+use super::batch::{Batch, BatchError, BatchWriter, ChecksBefore, same};
 use super::error::LogError;
 use super::integrity::Integrity;
 use super::progress::Progress;
 use super::shared::Log;
 use super::state::State;
-use crate::record::Kind;
 
 /// A run of records as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,31 +61,26 @@ impl<W> Log<W> {
 
 impl<W> State<W> {
     fn pack(&mut self, before: u64, max_records: usize, max_bytes: usize) -> Option<Packed> {
-        let first = self.store.since(before + 1).next()?;
-        let head = Head::before(&self.tally, self.store.since(before + 1));
-        let integrity = self.integrity();
-        let checks = integrity.map(|it| it.progress_at(before, &self.store));
-        let mut progress = integrity.map(Integrity::stream_id).zip(checks.clone());
-        let mut writer = RecordWriter::new(first.time_ns);
-        for record in self.store.since(before + 1).take(max_records) {
-            if !writer.fits(&record, max_bytes) {
+        self.store.since(before + 1).next()?;
+        let mut place = self.take_place(before);
+        let stream_id = self.integrity().map(Integrity::stream_id);
+        let mut due = self.store.since(before + 1).peekable();
+        let mut batch = BatchWriter::new(due.peek()?, &place);
+        for record in due.take(max_records) {
+            if !batch.add(&record, max_bytes) {
                 break;
             }
-            writer.write(&record);
-            if let (Some((stream_id, progress)), Kind::Token) = (&mut progress, record.kind) {
-                progress.add(stream_id, record.text);
-            }
+            place.pass(&record, stream_id);
         }
-        let packed = Packed {
-            bytes: seal(&first, &head, checks.as_ref(), &writer),
-            first: first.seq,
-            last: before + writer.count(),
-        };
-        let progress = progress.map(|(_, progress)| progress);
-        if let (Some(integrity), Some(progress)) = (self.integrity_mut(), progress) {
-            integrity.set_packed(packed.last, progress);
+        let last = place.seq;
+        if last < self.store.tail() || !self.closed() {
+            self.packed = Some(Box::new(place));
         }
-        Some(packed)
+        Some(Packed {
+            bytes: batch.finish(),
+            first: before + 1,
+            last,
+        })
     }
 
     fn unpack(&mut self, mut batch: Batch<'_>) -> Result<(), BatchError> {

@@ -17,6 +17,7 @@ mod latency;
 mod merkle;
 mod mirror;
 mod options;
+mod place;
 mod progress;
 mod records;
 mod shared;

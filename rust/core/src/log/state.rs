@@ -3,6 +3,7 @@
 use super::error::LogError;
 use super::integrity::Integrity;
 use super::options::LogOptions;
+use super::place::Place;
 use super::progress::Progress;
 use super::store::{Entry, Store};
 use super::tally::Tally;
@@ -14,6 +15,8 @@ pub(super) struct State<W> {
     pub(super) store: Store,
     pub(super) tally: Tally,
     pub(super) waiters: Waiters<W>,
+    /// Where the last batch ended: the next one mostly goes on there.
+    pub(super) packed: Option<Box<Place>>,
     checking: Checking,
 }
 
@@ -37,6 +40,7 @@ impl<W> State<W> {
             store: Store::new(options.max_bytes, options.max_records, options.first_seq),
             tally: Tally::new(options.branches),
             waiters: Waiters::new(),
+            packed: None,
             checking,
         }
     }
@@ -61,13 +65,6 @@ impl<W> State<W> {
 
     pub(super) fn integrity(&self) -> Option<&Integrity> {
         match &self.checking {
-            Checking::On(integrity) => Some(integrity),
-            Checking::Off | Checking::Awaited(_) => None,
-        }
-    }
-
-    pub(super) fn integrity_mut(&mut self) -> Option<&mut Integrity> {
-        match &mut self.checking {
             Checking::On(integrity) => Some(integrity),
             Checking::Off | Checking::Awaited(_) => None,
         }
@@ -103,6 +100,11 @@ impl<W> State<W> {
             Checking::Awaited(stream_id) => stream_id.len(),
             Checking::On(integrity) => integrity.heap_bytes(),
         };
-        self.store.heap_bytes() + self.tally.heap_bytes() + self.waiters.heap_bytes() + checked
+        let packed = self.packed.as_ref();
+        self.store.heap_bytes()
+            + self.tally.heap_bytes()
+            + self.waiters.heap_bytes()
+            + packed.map_or(0, |place| place.heap_bytes())
+            + checked
     }
 }

@@ -22,6 +22,17 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
+    pub(super) const fn of(record: &Record<'a>) -> Self {
+        Self {
+            time_ns: record.time_ns,
+            kind: record.kind,
+            branch: record.branch,
+            choice: record.choice,
+            token_count: record.token_count,
+            text: record.text,
+        }
+    }
+
     pub(super) const fn at(&self, seq: u64) -> Record<'a> {
         Record {
             seq,

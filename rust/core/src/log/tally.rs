@@ -7,7 +7,7 @@ use crate::record::Kind;
 static NOTHING: BranchTally = BranchTally::EMPTY;
 
 /// The tallies of all branches; the usual stream has one and needs no heap for it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Tally {
     first: BranchTally,
     others: Box<[BranchTally]>,

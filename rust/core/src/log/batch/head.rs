@@ -23,60 +23,60 @@ pub(in crate::log) struct Head {
     failed: Option<u8>,
 }
 
+/// Writes what is known of each branch before the record `first`.
+pub(super) fn write(out: &mut Vec<u8>, tally: &Tally, first: &Record<'_>) {
+    let known = || (0..=u8::MAX).zip(tally.each()).filter(|it| is_known(it.1));
+    put(out, known().count() as u64);
+    for (number, branch) in known() {
+        out.push(number);
+        let failed_last = tally.failed() == Some(number);
+        // A token of the branch tells a later time at once.
+        let told = first.kind == Kind::Token && first.branch == number;
+        let last_ns = branch.last_token_ns.filter(|_| !told);
+        let times = [branch.first_token_ns, last_ns];
+        write_branch(out, branch, times, failed_last, first.time_ns);
+    }
+}
+
+fn write_branch(
+    out: &mut Vec<u8>,
+    branch: &BranchTally,
+    times: [Option<u64>; 2],
+    failed_last: bool,
+    time_ns: u64,
+) {
+    let texts = [&branch.usage, &branch.error, &branch.outcome];
+    let known = times
+        .iter()
+        .map(Option::is_some)
+        .chain(texts.iter().map(|text| text.is_some()))
+        .chain([failed_last]);
+    let flags = (0..).zip(known).map(|(at, is)| u8::from(is) << at).sum();
+    out.push(flags);
+    put(out, branch.token_count);
+    for time in times.into_iter().flatten() {
+        put_time(out, time, time_ns);
+    }
+    for text in texts.into_iter().flatten() {
+        put_text(out, text);
+    }
+    let choices = || branch.choices.iter().filter(|it| says_something(it));
+    put(out, choices().count() as u64);
+    choices().for_each(|choice| write_choice(out, choice));
+}
+
+fn is_known(branch: &BranchTally) -> bool {
+    let texts = [&branch.usage, &branch.error, &branch.outcome];
+    branch.first_token_ns.is_some()
+        || branch.choices.iter().any(says_something)
+        || texts.iter().any(|text| text.is_some())
+}
+
+const fn says_something(choice: &Choice) -> bool {
+    choice.bytes > 0 || choice.finish_reason.is_some()
+}
+
 impl Head {
-    /// The tallies as they were before `later`, which are all records that came since.
-    pub(in crate::log) fn before<'a>(
-        tally: &Tally,
-        later: impl Iterator<Item = Record<'a>>,
-    ) -> Self {
-        let mut branches: Vec<_> = (0..=u8::MAX).zip(tally.each().cloned()).collect();
-        for record in later {
-            if let Some((_, branch)) = branches.get_mut(usize::from(record.branch)) {
-                branch.undo(&record);
-            }
-        }
-        branches.retain_mut(|(_, branch)| branch.is_known());
-        Self {
-            failed: tally.failed().filter(|&failed| {
-                branches
-                    .iter()
-                    .any(|(number, branch)| *number == failed && branch.error.is_some())
-            }),
-            branches,
-        }
-    }
-
-    pub(super) fn write(&self, out: &mut Vec<u8>, time_ns: u64) {
-        put(out, self.branches.len() as u64);
-        for (number, branch) in &self.branches {
-            out.push(*number);
-            self.write_branch(out, *number, branch, time_ns);
-        }
-    }
-
-    fn write_branch(&self, out: &mut Vec<u8>, number: u8, branch: &BranchTally, time_ns: u64) {
-        let times = [branch.first_token_ns, branch.last_token_ns];
-        let texts = [&branch.usage, &branch.error, &branch.outcome];
-        let known = times
-            .iter()
-            .map(Option::is_some)
-            .chain(texts.iter().map(|text| text.is_some()))
-            .chain([self.failed == Some(number)]);
-        let flags = (0..).zip(known).map(|(at, is)| u8::from(is) << at).sum();
-        out.push(flags);
-        put(out, branch.token_count);
-        for time in times.into_iter().flatten() {
-            put_time(out, time, time_ns);
-        }
-        for text in texts.into_iter().flatten() {
-            put_text(out, text);
-        }
-        put(out, branch.choices.len() as u64);
-        for choice in &branch.choices {
-            write_choice(out, choice);
-        }
-    }
-
     pub(super) fn read(wire: &mut Wire<'_>, time_ns: u64) -> Result<Self, BatchError> {
         let count = wire.bounded(1 << 8)?;
         let mut head = Self::default();
@@ -170,37 +170,3 @@ fn text_if(present: bool, wire: &mut Wire<'_>) -> Result<Option<Box<str>>, Batch
 }
 
 const DISORDER: BatchError = BatchError::Damaged("branches or choices out of order");
-
-impl BranchTally {
-    /// Forgets a record, the latest first or not: what was set once and again is forgotten whole.
-    fn undo(&mut self, record: &Record<'_>) {
-        match record.kind {
-            Kind::Token => self.undo_token(record),
-            Kind::Finish => self.choice_mut(record.choice).finish_reason = None,
-            Kind::Usage => self.usage = None,
-            Kind::Error => self.error = None,
-            Kind::BranchEnd => self.outcome = None,
-            Kind::End | Kind::Handover => {}
-        }
-    }
-
-    fn undo_token(&mut self, record: &Record<'_>) {
-        let tokens = u64::from(record.token_count);
-        self.token_count = self.token_count.saturating_sub(tokens);
-        self.token_records -= 1;
-        self.last_token_ns = None;
-        if self.token_records == 0 {
-            self.first_token_ns = None;
-        }
-        self.choice_mut(record.choice).bytes -= record.text.len() as u64;
-    }
-
-    fn is_known(&mut self) -> bool {
-        self.choices
-            .retain(|it| it.bytes > 0 || it.finish_reason.is_some());
-        let texts = [&self.usage, &self.error, &self.outcome];
-        self.first_token_ns.is_some()
-            || !self.choices.is_empty()
-            || texts.iter().any(|text| text.is_some())
-    }
-}

@@ -27,36 +27,56 @@ pub use error::BatchError;
 pub(super) use head::Head;
 pub(super) use read::Batch;
 pub use read::first_seq_of;
-pub(super) use records::RecordWriter;
 
-use super::progress::Progress;
+use super::place::Place;
 use crate::record::Record;
+use records::RecordWriter;
 
 const VERSION: u8 = 1;
 const HAS_CHECKS: u8 = 1;
-/// Version, flags, first seq, time and count at their longest, and the CRC.
-const FRAME_BYTES: usize = 2 + 3 * 10 + 4;
+/// A batch's CRC.
+const CRC_BYTES: usize = 4;
 
-/// Puts a batch together; `first` is the first record in it.
-pub(super) fn seal(
-    first: &Record<'_>,
-    head: &Head,
-    checks: Option<&Progress>,
-    records: &RecordWriter,
-) -> Vec<u8> {
-    let body = records.bytes();
-    let mut out = Vec::with_capacity(FRAME_BYTES + body.len() + 256);
-    out.push(VERSION);
-    out.push(if checks.is_some() { HAS_CHECKS } else { 0 });
-    wire::put(&mut out, first.seq);
-    wire::put(&mut out, first.time_ns);
-    head.write(&mut out, first.time_ns);
-    if let Some(progress) = checks {
-        checks::write(&mut out, progress);
+/// Puts a batch together, record by record.
+#[derive(Debug)]
+pub(super) struct BatchWriter {
+    out: Vec<u8>,
+    records: RecordWriter,
+}
+
+impl BatchWriter {
+    /// A batch that starts with `first` at this place.
+    pub(super) fn new(first: &Record<'_>, place: &Place) -> Self {
+        let checks = place.progress.as_ref();
+        let mut out = vec![VERSION, if checks.is_some() { HAS_CHECKS } else { 0 }];
+        wire::put(&mut out, first.seq);
+        wire::put(&mut out, first.time_ns);
+        head::write(&mut out, &place.tally, first);
+        if let Some(progress) = checks {
+            checks::write(&mut out, progress);
+        }
+        Self {
+            out,
+            records: RecordWriter::new(first.time_ns),
+        }
     }
-    wire::put(&mut out, records.count());
-    out.extend_from_slice(body);
-    let crc = crc32fast::hash(&out);
-    out.extend_from_slice(&crc.to_le_bytes());
-    out
+
+    /// Adds a record if it fits with those before it into `max_bytes`; the first always does.
+    pub(super) fn add(&mut self, record: &Record<'_>, max_bytes: usize) -> bool {
+        let fits = self.records.fits(record, max_bytes);
+        if fits {
+            self.records.write(record);
+        }
+        fits
+    }
+
+    pub(super) fn finish(self) -> Vec<u8> {
+        let Self { mut out, records } = self;
+        out.reserve_exact(10 + records.bytes().len() + CRC_BYTES);
+        wire::put(&mut out, records.count());
+        out.extend_from_slice(records.bytes());
+        let crc = crc32fast::hash(&out);
+        out.extend_from_slice(&crc.to_le_bytes());
+        out
+    }
 }

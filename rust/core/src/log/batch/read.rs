@@ -3,11 +3,9 @@
 use super::checks::ChecksBefore;
 use super::records::RecordReader;
 use super::wire::Wire;
-use super::{BatchError, HAS_CHECKS, Head, VERSION};
+use super::{BatchError, CRC_BYTES, HAS_CHECKS, Head, VERSION};
 use crate::log::options::MAX_FIRST_SEQ;
 use crate::log::store::Entry;
-
-const CRC_BYTES: usize = 4;
 
 /// A batch that is whole.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ const ONE_TOKEN: u8 = 16;
 
 /// Writes records one after the other.
 #[derive(Debug)]
-pub(in crate::log) struct RecordWriter {
+pub(super) struct RecordWriter {
     out: Vec<u8>,
     count: u64,
     time_ns: u64,
@@ -20,7 +20,7 @@ pub(in crate::log) struct RecordWriter {
 
 impl RecordWriter {
     /// A writer of a batch whose time is that of its first record.
-    pub(in crate::log) const fn new(time_ns: u64) -> Self {
+    pub(super) const fn new(time_ns: u64) -> Self {
         Self {
             out: Vec::new(),
             count: 0,
@@ -33,17 +33,17 @@ impl RecordWriter {
         &self.out
     }
 
-    pub(in crate::log) const fn count(&self) -> u64 {
+    pub(super) const fn count(&self) -> u64 {
         self.count
     }
 
     /// Whether this record fits with those before it into `max_bytes`; the first always does.
-    pub(in crate::log) fn fits(&self, record: &Record<'_>, max_bytes: usize) -> bool {
+    pub(super) fn fits(&self, record: &Record<'_>, max_bytes: usize) -> bool {
         const LONGEST_FRAME: usize = 1 + 4 + 5 + 10 + 10;
         self.count == 0 || self.out.len() + record.text.len() + LONGEST_FRAME <= max_bytes
     }
 
-    pub(in crate::log) fn write(&mut self, record: &Record<'_>) {
+    pub(super) fn write(&mut self, record: &Record<'_>) {
         let place = (record.branch, record.choice);
         let same_place = place == self.place;
         let one_token = record.token_count == 1;
