@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 from prometheus_client import values
+from prometheus_client.mmap_dict import MmapedDict
 
 from millstream import app as assembly
 from millstream.config import Settings, load_settings
@@ -29,6 +30,21 @@ max_tokens = 20
 routes = [{ engine = "local" }]
 limits = { tokens = { limit = 40, window_ms = 60000 }, concurrency = 1 }
 """
+
+
+@pytest.fixture(autouse=True)
+def _metrics_files_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The metrics library keeps its files open for good, which is too long for a thousand apps."""
+    opened: list[MmapedDict] = []
+
+    def opening(filename: str, read_mode: bool = False) -> MmapedDict:
+        opened.append(MmapedDict(filename, read_mode))
+        return opened[-1]
+
+    monkeypatch.setattr(values, "MmapedDict", opening)
+    yield
+    for file in opened:
+        file.close()
 
 
 @pytest.fixture

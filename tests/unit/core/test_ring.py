@@ -19,7 +19,9 @@ def _producer(consumer: RingConsumer) -> RingProducer:
 
 
 def _readable(consumer: RingConsumer) -> bool:
-    return bool(select.select([consumer.fileno()], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(consumer.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _is_open(descriptor: int) -> bool:

@@ -47,7 +47,9 @@ def _take(consumer: RingConsumer, expected: int) -> int:
 
 
 def _await_news(consumer: RingConsumer) -> None:
-    assert select.select([consumer.fileno()], [], [], 60)[0]
+    poll = select.poll()
+    poll.register(consumer.fileno(), select.POLLIN)
+    assert poll.poll(60_000)
 
 
 def test_records_cross_processes_whole_and_in_order() -> None:

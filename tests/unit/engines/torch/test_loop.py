@@ -330,7 +330,9 @@ def test_an_idle_loop_waits_for_work_and_stops_when_told() -> None:
     stand.submit(worker, 1, [1, 2], max_tokens=4, ignore_eos=True)
     records: list[Taken] = []
     while not records or records[-1].kind is not Kind.USAGE:
-        select.select([ring], [], [])
+        poll = select.poll()
+        poll.register(ring, select.POLLIN)
+        poll.poll()
         records += drain(ring)
     stand.loop.stop()
     thread.join()
