@@ -41,8 +41,8 @@ def parse_expires_at(text: str) -> ExpiresAt | None:
     if not _RFC_3339.fullmatch(text):
         return None
     try:
-        since = datetime.fromisoformat(text.upper()) - _EPOCH
-    except ValueError:
+        since = datetime.fromisoformat(text.upper()).astimezone(UTC) - _EPOCH
+    except (ValueError, OverflowError):  # no date, or one beyond year 9999 in UTC
         return None
     return ExpiresAt(since // timedelta(microseconds=1) * 1000)
 

@@ -47,6 +47,20 @@ def test_what_is_not_rfc_3339_is_none(text: str) -> None:
     assert parse_expires_at(text) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("9999-12-31T23:59:59-00:01", None),
+        ("0001-01-01T00:00:00+00:01", None),
+        ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59.000Z"),
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000Z"),
+    ],
+)
+def test_an_instant_that_is_taken_can_be_shown(text: str, shown: str | None) -> None:
+    expiry = parse_expires_at(text)
+    assert (expiry and format_expires_at(expiry)) == shown
+
+
 def test_an_instant_is_shown_in_utc() -> None:
     expiry = parse_expires_at("2026-11-30T13:00:00.120+01:00")
 
