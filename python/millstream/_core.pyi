@@ -279,6 +279,12 @@ class Limiter:
         """Ends a lease with the tokens that were really used; False if it had ended before."""
     def cancel(self, lease: Lease, emitted: int, now_ns: int) -> bool:
         """Ends a lease at its prompt and the emitted tokens; False if it had ended before."""
+    def undo(self, lease: Lease, now_ns: int) -> bool:
+        """Ends a lease on which nothing was served; False if it had ended before.
+
+        Tokens, requests and its place go back: all of it at the instant of the reservation, later
+        the tokens to their slot and the requests less what time has given back since.
+        """
     def renew(self, lease: Lease, now_ns: int) -> bool:
         """Starts the time to live of an open lease again; False if it has ended."""
     def peek(self, scopes: Scopes, now_ns: int) -> Snapshot:

@@ -53,7 +53,7 @@ def calls(keys: str, steps: st.SearchStrategy[int]) -> st.SearchStrategy[list[Ca
         scope = st.tuples(st.sampled_from(keys), st.sampled_from(known))
         scopes = st.lists(scope, min_size=1, max_size=3, unique_by=lambda pair: pair[0])
         methods = st.sampled_from(
-            ["reserve", "reserve", "reserve", "take", "settle", "cancel", "renew", "peek"]
+            ["reserve", "reserve", "reserve", "take", "settle", "cancel", "undo", "renew", "peek"]
         )
         call = st.builds(
             Call,
@@ -123,8 +123,8 @@ def perform(limiter: Any, call: Call, scopes: Any, leases: list[Any], now_ns: in
     if call.lease > len(leases):
         return None
     lease = leases[-call.lease]
-    if call.method == "renew":
-        return limiter.renew(lease, now_ns)
+    if call.method in ("undo", "renew"):
+        return getattr(limiter, call.method)(lease, now_ns)
     return getattr(limiter, call.method)(lease, call.tokens, now_ns)
 
 

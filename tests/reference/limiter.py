@@ -43,6 +43,7 @@ class Lease:
     """A reservation."""
 
     tokens: int
+    requests: int
     prompt: int
     expires_at: int
     holds: list[Hold] = field(default_factory=list)
@@ -79,11 +80,11 @@ class Limiter:
         keys = self._admit(scopes, now_ns, tokens, requests, prompt, lease=True)
         if isinstance(keys, Refusal):
             return keys
-        lease = Lease(tokens, prompt, self._time.now + self._lease_ttl_ns)
+        lease = Lease(tokens, requests, prompt, self._time.now + self._lease_ttl_ns)
         for key in keys:
             key.take(requests, tokens)
             key.open += 1
-            lease.holds.append(Hold(key, key.epoch, key.slot))
+            lease.holds.append(key.hold())
         self._leases[lease] = None
         return lease
 
@@ -95,6 +96,13 @@ class Limiter:
             return keys
         for key in keys:
             key.take(requests, tokens)
+        return True
+
+    def undo(self, lease: Lease, now_ns: int) -> bool:
+        if not self._end(lease, 0, now_ns):
+            return False
+        for hold in lease.holds:
+            hold.key.give_back(hold, lease.requests)
         return True
 
     def settle(self, lease: Lease, actual: int, now_ns: int) -> bool:

@@ -31,6 +31,11 @@ class Quota:
         return None if self.tokens is None else (self.slots, self.slot_ns)
 
     @property
+    def requests(self) -> tuple[int, int, int] | None:
+        """What two quotas must share for a request of one to be given back under the other."""
+        return None if self.rate is None else (self.rate, self.period_ns, self.burst)
+
+    @property
     def memory_ns(self) -> int:
         """How far ahead a saved time may lie before it counts as now."""
         return max(
@@ -85,6 +90,7 @@ class Key:
         self.used: dict[int, int] = {}
         self.open = 0
         self.epoch = 0
+        self.rates = 0
 
     @property
     def slot(self) -> int:
@@ -111,6 +117,7 @@ class Key:
         old, self.quota = self.quota, quota
         if old == quota:
             return
+        self.rates += old.requests != quota.requests
         if quota.rate is not None:
             capacity = quota.burst * quota.period_ns
             full = not old.rate or self.level == old.burst * old.period_ns
@@ -166,6 +173,14 @@ class Key:
         elif hold.epoch == self.epoch and hold.slot in self.used:
             self.used[hold.slot] = max(0, self.used[hold.slot] - (reserved - actual))
 
+    def give_back(self, hold: Hold, requests: int) -> None:
+        if self.quota.rate is not None and hold.rates == self.rates:
+            refilled = (self.time.now - hold.at) * self.quota.rate
+            self.level += max(0, requests * self.quota.period_ns - refilled)
+
+    def hold(self) -> Hold:
+        return Hold(self, self.epoch, self.rates, self.slot, self.time.now)
+
     def meters(self, reading: int) -> Iterator[tuple[Dimension, Meter]]:
         quota = self.quota
         if quota.rate is not None:
@@ -192,4 +207,6 @@ class Hold:
 
     key: Key
     epoch: int
+    rates: int
     slot: int
+    at: int

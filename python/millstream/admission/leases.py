@@ -11,7 +11,7 @@ from millstream.admission.policies import NANOSECONDS_PER_MILLISECOND, NANOSECON
 
 
 class Lease:
-    """The right to serve one stream, ended once by its owner: `settle` or `cancel`.
+    """The right to serve one stream, ended once by its owner: `settle`, `cancel` or `undo`.
 
     A second ending does nothing and returns False, and so does an ending after the lease expired:
     it was then charged as reserved. ``snapshot`` is what was left right after the reservation.
@@ -37,12 +37,16 @@ class Lease:
         return self._lease.tokens
 
     def settle(self, actual: int) -> bool:
-        """Charges the tokens that were really used; 0 if the engine never saw the request."""
+        """Charges the tokens that were really used, and the request."""
         return self._limiter.settle(self._lease, actual, self._clock())
 
     def cancel(self, emitted: int) -> bool:
         """Charges the prompt and the tokens emitted until the stream was given up."""
         return self._limiter.cancel(self._lease, emitted, self._clock())
+
+    def undo(self) -> bool:
+        """Charges nothing, not even the request: for a stream that never came to be."""
+        return self._limiter.undo(self._lease, self._clock())
 
     def renew(self) -> bool:
         """Keeps a long stream's lease from expiring; False if it has ended."""

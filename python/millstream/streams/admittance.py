@@ -43,7 +43,7 @@ def admit_all(limiter: MemoryLimiter, demands: Sequence[Demand]) -> list[Lease] 
 
 def _give_back(leases: Sequence[Lease]) -> None:
     for lease in leases:
-        lease.settle(0)
+        lease.undo()
 
 
 def _check_possible(refusal: Refusal, demands: Sequence[Demand]) -> None:

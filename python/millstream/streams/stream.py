@@ -88,7 +88,7 @@ class Stream:
     def _give_back(self) -> None:
         _take(
             *[branch.abort for branch in self.branches],
-            *[partial(branch.lease.settle, 0) for branch in self.branches],
+            *[branch.lease.undo for branch in self.branches],
             partial(self._move, State.CLOSED),
             partial(self._on_closed, self),
         )

@@ -59,6 +59,33 @@ fn a_lease_returns_what_was_not_used() {
 }
 
 #[test]
+fn an_undone_lease_was_never_there() {
+    let clock = FakeClock::at(SECOND);
+    let limiter = limiter(100, 4);
+    let quotas = [
+        ("global", quota(Some((3, 5)), Some(100), Some(2))),
+        ("model:m", quota(Some((1, 4)), Some(50), Some(1))),
+    ];
+    let scopes = limiter.scopes(quotas.clone()).unwrap();
+    let peek = |now| {
+        quotas.each_ref().map(|(key, quota)| {
+            let scopes = one(&limiter, key, quota);
+            limiter.peek(&scopes, now).unwrap()
+        })
+    };
+    limiter.take(&scopes, tokens(30), clock.now_ns()).unwrap();
+    let before = peek(clock.advance(7));
+    let lease = limiter
+        .reserve(&scopes, tokens(20), clock.now_ns())
+        .unwrap();
+    assert_ne!(peek(clock.now_ns()), before);
+    assert!(limiter.undo(&lease, clock.now_ns()).unwrap());
+    assert!(!limiter.undo(&lease, clock.now_ns()).unwrap());
+    assert_eq!(peek(clock.now_ns()), before);
+    assert_eq!(limiter.holds(), 0);
+}
+
+#[test]
 fn both_kinds_of_denial_are_errors() {
     let (mine, other) = (limiter(100, 4), limiter(100, 4));
     let quota = quota(None, Some(10), None);

@@ -289,6 +289,10 @@ impl Limiter {
             .map_err(invalid)
     }
 
+    fn undo(&self, lease: &Bound<'_, Lease>, now_ns: u64) -> PyResult<bool> {
+        self.0.undo(&lease.get().0, now_ns).map_err(invalid)
+    }
+
     fn renew(&self, lease: &Bound<'_, Lease>, now_ns: u64) -> PyResult<bool> {
         self.0.renew(&lease.get().0, now_ns).map_err(invalid)
     }

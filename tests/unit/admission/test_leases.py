@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from millstream._core import Limiter, Quota
-from millstream.admission import Lease, MemoryLimiter, Refusal, TokenWindow
+from millstream.admission import Lease, MemoryLimiter, Refusal, RequestRate, TokenWindow
 from millstream.admission.policies import Limits
 
 SECOND = 1_000_000_000
@@ -33,6 +33,16 @@ def test_cancelling_charges_prompt_and_emitted_tokens() -> None:
     limiter, lease = lease_of(Limits(tokens=TokenWindow(1_000, 1_000)), 500, prompt_tokens=120)
     assert lease.cancel(40) is True
     assert tokens_left(limiter) == 840
+
+
+def test_undoing_charges_not_even_the_request() -> None:
+    limits = Limits(RequestRate(1, burst=5), TokenWindow(100, 1_000), concurrency=1)
+    limiter, lease = lease_of(limits, 80, prompt_tokens=20)
+    assert lease.undo() is True
+    assert lease.undo() is False
+    snapshot = limiter.peek("m")
+    meters = (snapshot.requests, snapshot.tokens, snapshot.concurrency)
+    assert [meter.remaining for meter in meters if meter] == [5, 100, 1]
 
 
 def test_only_the_first_ending_counts() -> None:

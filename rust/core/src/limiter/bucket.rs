@@ -35,6 +35,16 @@ impl Bucket {
         self.level = self.level.saturating_sub(Self::level_of(rate, requests));
     }
 
+    /// Gives back what was taken `elapsed_ns` ago, less what time has given back since.
+    ///
+    /// Had nothing been taken, the bucket might have been full since and that refill lost. Like
+    /// this it never holds more than it would then, so the bound on any window stands.
+    pub(crate) fn give_back(&mut self, rate: &RequestRate, requests: u64, elapsed_ns: u64) {
+        let refill = u128::from(elapsed_ns) * u128::from(rate.rate());
+        let level = Self::level_of(rate, requests).saturating_sub(refill);
+        self.level = self.level.saturating_add(level).min(rate.capacity());
+    }
+
     /// Whole requests that are left.
     pub(crate) fn remaining(&self, rate: &RequestRate) -> u64 {
         if rate.rate() == 0 {
@@ -122,6 +132,24 @@ mod tests {
         bucket.refill(&rate, u64::MAX);
         bucket.refill(&rate, u64::MAX);
         assert!(bucket.is_full(&rate));
+    }
+
+    #[test]
+    fn what_is_given_back_late_never_exceeds_what_was_there() {
+        let rate = RequestRate::new(2, SECOND, 3).unwrap();
+        let mut bucket = Bucket::full(&rate);
+        bucket.take(&rate, 2);
+        let mut at_once = bucket;
+        at_once.give_back(&rate, 2, 0);
+        assert!(at_once.is_full(&rate));
+        bucket.refill(&rate, SECOND / 4);
+        let mut soon = bucket;
+        soon.give_back(&rate, 2, SECOND / 4);
+        assert!(soon.is_full(&rate));
+        bucket.refill(&rate, SECOND);
+        bucket.take(&rate, 3);
+        bucket.give_back(&rate, 2, SECOND / 4 + SECOND);
+        assert_eq!(bucket.level, 0);
     }
 
     #[test]

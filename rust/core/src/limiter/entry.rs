@@ -29,13 +29,27 @@ pub(crate) struct Entry {
     open: u64,
     /// Counts the rings of this key: a lease finds its slot only in the ring it was charged to.
     epoch: u32,
+    /// Counts the request rates of this key, as `epoch` does the rings.
+    rates: u32,
 }
 
-/// Where a lease was charged in the window of one key.
+/// When and where a lease was charged in one key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Charge {
     epoch: u32,
+    rates: u32,
     slot: u64,
+    /// Time of the key.
+    at: u64,
+}
+
+/// What a lease turns out to have been.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ending {
+    /// A request that used these tokens.
+    Used(u64),
+    /// Nothing: no request was served.
+    Undone,
 }
 
 impl Entry {
@@ -48,6 +62,7 @@ impl Entry {
             window: quota.tokens().map(|window| Window::empty(window, reading)),
             open: 0,
             epoch: 0,
+            rates: 0,
         }
     }
 
@@ -74,7 +89,7 @@ impl Entry {
         if Arc::ptr_eq(&self.quota, quota) || self.quota == *quota {
             return;
         }
-        self.bucket = quota.requests().map(|new| self.adopted_bucket(new));
+        self.adopt_bucket(quota);
         self.adopt_window(quota);
         self.quota = Arc::clone(quota);
     }
@@ -105,7 +120,9 @@ impl Entry {
         self.open += 1;
         Charge {
             epoch: self.epoch,
+            rates: self.rates,
             slot: self.window.as_ref().map_or(0, Window::index),
+            at: self.time.now(),
         }
     }
 
@@ -114,8 +131,18 @@ impl Entry {
         self.open = self.open.saturating_sub(1);
     }
 
-    /// Replaces the reserved tokens by the actual ones.
-    pub(crate) fn correct(&mut self, charge: Charge, reserved: u64, actual: u64) {
+    /// Replaces what was reserved by what the ending says.
+    pub(crate) fn correct(&mut self, charge: Charge, cost: &Cost, ending: Ending) {
+        match ending {
+            Ending::Used(tokens) => self.correct_tokens(charge, cost.tokens(), tokens),
+            Ending::Undone => {
+                self.correct_tokens(charge, cost.tokens(), 0);
+                self.give_back_requests(charge, cost.requests());
+            }
+        }
+    }
+
+    fn correct_tokens(&mut self, charge: Charge, reserved: u64, actual: u64) {
         let Some(window) = &mut self.window else {
             return;
         };
@@ -123,6 +150,15 @@ impl Entry {
             window.charge(actual - reserved);
         } else if charge.epoch == self.epoch {
             window.credit(charge.slot, reserved - actual);
+        }
+    }
+
+    fn give_back_requests(&mut self, charge: Charge, requests: u64) {
+        if charge.rates != self.rates {
+            return;
+        }
+        if let (Some(rate), Some(bucket)) = (self.quota.requests(), &mut self.bucket) {
+            bucket.give_back(rate, requests, self.time.now() - charge.at);
         }
     }
 
@@ -200,6 +236,14 @@ impl Entry {
 
     fn refuses_for(&self, dimension: Dimension, delay: u64, reading: u64) -> Option<Refusal> {
         (delay > 0).then(|| refusal(dimension, self.time.wait(reading, delay)))
+    }
+
+    fn adopt_bucket(&mut self, quota: &Quota) {
+        if self.quota.requests() == quota.requests() {
+            return;
+        }
+        self.bucket = quota.requests().map(|new| self.adopted_bucket(new));
+        self.rates = self.rates.wrapping_add(1);
     }
 
     fn adopted_bucket(&self, new: &super::RequestRate) -> Bucket {

@@ -5,7 +5,7 @@ use super::scopes::MAX_SCOPES;
 /// The end of the list of holds.
 const NONE: u32 = u32::MAX;
 
-/// What admission grants: settled, cancelled or left to expire, once.
+/// What admission grants: settled, cancelled, undone or left to expire, once.
 ///
 /// The value only names what the limiter keeps, so a lost lease leaks nothing.
 #[derive(Clone, Debug)]

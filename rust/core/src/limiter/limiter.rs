@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::decision::{Cost, Denied, Refusal, Snapshot, units};
-use super::entry::{Entry, Owner};
+use super::entry::Ending;
 use super::error::LimiterError;
 use super::lease::{HoldRef, Lease};
 use super::quota::Quota;
@@ -177,7 +177,7 @@ impl Limiter {
     /// # Errors
     /// A cost outside the range, or a foreign lease.
     pub fn settle(&self, lease: &Lease, actual: i64, reading: u64) -> Result<bool, LimiterError> {
-        self.end(lease, units(actual)?, reading)
+        self.end(lease, Ending::Used(units(actual)?), reading)
     }
 
     /// Ends a lease whose stream was given up after `emitted` tokens: those and the prompt are
@@ -186,7 +186,20 @@ impl Limiter {
     /// # Errors
     /// As [`Self::settle`].
     pub fn cancel(&self, lease: &Lease, emitted: i64, reading: u64) -> Result<bool, LimiterError> {
-        self.end(lease, lease.cost().prompt() + units(emitted)?, reading)
+        let used = lease.cost().prompt() + units(emitted)?;
+        self.end(lease, Ending::Used(used), reading)
+    }
+
+    /// Ends a lease on which nothing was served: tokens, requests and its place go back; false if
+    /// it had ended before.
+    ///
+    /// At the instant of the reservation all is as if it had never been. Later, tokens go back to
+    /// their slot if it is still in the ring, and requests less what time has given back since.
+    ///
+    /// # Errors
+    /// A foreign lease.
+    pub fn undo(&self, lease: &Lease, reading: u64) -> Result<bool, LimiterError> {
+        self.end(lease, Ending::Undone, reading)
     }
 
     /// Starts the time to live of an open lease again; false if it has ended.
@@ -216,7 +229,7 @@ impl Limiter {
         for (shard, members) in locked.groups(&scopes.scopes) {
             shard.expire(reading, self.lease_ttl_ns);
             for scope in members {
-                snapshot = snapshot.tighter(peek(shard, scope, reading));
+                snapshot = snapshot.tighter(shard.peek(scope, reading));
             }
         }
         Ok(snapshot)
@@ -286,13 +299,13 @@ impl Limiter {
         }
     }
 
-    fn end(&self, lease: &Lease, actual: u64, reading: u64) -> Result<bool, LimiterError> {
+    fn end(&self, lease: &Lease, ending: Ending, reading: u64) -> Result<bool, LimiterError> {
         let (mut locked, open) = self.lock_lease(lease, reading)?;
-        let correction = open.then(|| (lease.cost().tokens(), actual));
+        let ending = open.then_some(ending);
         for (shard, holds) in locked.groups(lease.holds()) {
             holds
                 .iter()
-                .for_each(|hold| shard.close(*hold, correction, reading));
+                .for_each(|hold| shard.close(*hold, lease.cost(), ending, reading));
         }
         Ok(open)
     }
@@ -327,15 +340,4 @@ impl Places {
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn peek(shard: &mut Shard, scope: &Scope, reading: u64) -> Snapshot {
-    let Some(place) = shard.find(scope) else {
-        let untouched = Entry::new(Owner::Vacant, &scope.quota, reading);
-        return untouched.meters(scope.position, reading);
-    };
-    let entry = shard.entry(place);
-    entry.advance(reading);
-    entry.adopt(&scope.quota);
-    entry.meters(scope.position, reading)
 }

@@ -1,7 +1,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::entry::{Entry, Owner};
+use super::decision::{Cost, Snapshot};
+use super::entry::{Ending, Entry, Owner};
 use super::lease::{Hold, HoldRef, Holds};
 use super::quota::Quota;
 use super::scopes::Scope;
@@ -106,6 +107,18 @@ impl Shard {
         Some(place)
     }
 
+    /// What is left in one scope; makes no key.
+    pub(crate) fn peek(&mut self, scope: &Scope, reading: u64) -> Snapshot {
+        let Some(place) = self.find(scope) else {
+            let untouched = Entry::new(Owner::Vacant, &scope.quota, reading);
+            return untouched.meters(scope.position, reading);
+        };
+        let entry = self.entry(place);
+        entry.advance(reading);
+        entry.adopt(&scope.quota);
+        entry.meters(scope.position, reading)
+    }
+
     pub(crate) fn entry(&mut self, place: u32) -> &mut Entry {
         &mut self.entries[place as usize]
     }
@@ -132,16 +145,22 @@ impl Shard {
             .renew(hold, self.time.now().saturating_add(ttl_ns));
     }
 
-    /// Ends a lease; `correction` is the reserved and the actual cost.
-    pub(crate) fn close(&mut self, hold: HoldRef, correction: Option<(u64, u64)>, reading: u64) {
+    /// Ends a lease on `cost`; without an `ending` that cost stays charged.
+    pub(crate) fn close(
+        &mut self,
+        hold: HoldRef,
+        cost: &Cost,
+        ending: Option<Ending>,
+        reading: u64,
+    ) {
         let Some(Hold { entry, charge }) = self.holds.remove(hold) else {
             return;
         };
         let entry = &mut self.entries[entry as usize];
         entry.release();
-        if let Some((reserved, actual)) = correction {
+        if let Some(ending) = ending {
             entry.advance(reading);
-            entry.correct(charge, reserved, actual);
+            entry.correct(charge, cost, ending);
         }
     }
 
