@@ -58,7 +58,8 @@ class Mirrors:
         """
         mirror = self._mirrors.get(stream_id)
         if mirror is not None:
-            mirror.idle_since_ns = None
+            if not mirror.log.closed:
+                mirror.idle_since_ns = None  # else whoever asks often would see it for ever
             return mirror
         if not is_stream_id(stream_id):
             return None
