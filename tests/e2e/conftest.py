@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from millstream.cli.descriptors import raise_descriptor_limit
 from tests.e2e.servers import Server, free_port, millstream_command, serving
 from tests.waiting import until
 
@@ -56,6 +57,12 @@ body_seconds = 2
 keep_alive_seconds = 0.3
 blocked_send_seconds = 2
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _descriptors() -> None:
+    """A thousand clients are a thousand sockets."""
+    raise_descriptor_limit()
 
 
 @pytest.fixture(scope="session")

@@ -97,3 +97,35 @@ async def test_discarding_twice_changes_nothing(workers: Workers) -> None:
     await here.discard("a")
     await here.discard("never")
     assert await here.find("a") is None
+
+
+async def test_who_reads_a_discarded_stream_elsewhere_is_told_how_it_really_ended(
+    workers: Workers, valkey: ValkeyServer
+) -> None:
+    # A reader at another worker waited for two leases, and heard that the producer was lost.
+    here, there = await workers.open(), await workers.open()
+    streams = [recording(f"s{number}", "text") for number in range(20)]
+    read = []
+    for stream in streams:
+        here.publish(stream, Producer())
+        read.append(await found(there, stream.id))
+        read[-1].attach()
+    for stream in streams:
+        here.keep(finish(stream))
+        await here.discard(stream.id)
+    await until_true(lambda: all(mirror.log.closed for mirror in read), seconds=30)
+    assert [mirror.outcome for mirror in read] == [stream.outcome for stream in streams]
+    await until_true(lambda: not valkey.client.keys("ms:{s*"), seconds=30)
+
+
+async def test_whoever_asks_again_and_again_for_a_discarded_stream_hears_that_it_is_gone(
+    workers: Workers,
+) -> None:
+    # It was shown for as long as somebody asked, far beyond its retention too.
+    first, second, third = [await workers.open() for _ in range(3)]
+    stream = recording("a", "text")
+    first.publish(stream, Producer())
+    first.keep(finish(stream))
+    await found(third, "a")
+    await second.discard("a")
+    await gone(third, "a")

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from millstream.cli.address import claim
+from millstream.cli.descriptors import raise_descriptor_limit
 from millstream.cli.options import config_option
 from millstream.config import Loaded, Settings, load
 from millstream.config.sources import FILE_VARIABLE, PREFIX, Keys
@@ -42,6 +43,7 @@ def serve(
             err=True,
         )
     require_engines(loaded.settings)
+    raise_descriptor_limit()
     address, bound_port = claim(server.host, server.port)
     os.environ.update(worker_environment(loaded, {**options, "port": bound_port}))
 

@@ -19,6 +19,15 @@ FULL_ENTRY_RECORDS = 8
 """As many as a Merkle leaf has."""
 
 
+FORGOTTEN_MS = 5000
+
+
+def forgetting(stream_id: str, *keys: bytes) -> Iterator[Command]:
+    """Let nobody find it any more, these keys neither; who reads it has time to read its end."""
+    yield ("DEL", stream_key(stream_id), *keys)
+    yield ("PEXPIRE", log_key(stream_id), FORGOTTEN_MS)
+
+
 class PackedEntry(NamedTuple):
     """The commands that write an entry, the first of which is the entry; its last seq and size."""
 
@@ -31,7 +40,8 @@ class Outgoing:
     """A cursor on the stream's log: what lies before it is in Valkey.
 
     ``created`` says whether the stream's keys are there, ``sure`` whether that and the cursor can
-    be trusted: not after a call whose answer never came. ``ended`` says that all is written.
+    be trusted: not after a call whose answer never came. ``ended`` says that all is written,
+    ``forgotten`` that nobody is to find it, only those who read it already.
     """
 
     def __init__(
@@ -51,6 +61,7 @@ class Outgoing:
         self.created = False
         self.sure = True
         self.ended = False
+        self.forgotten = False
         self._claim = claim
         self._claim_key = None if claim is None else claim_key(claim[0])
         self._owner = owner
@@ -83,6 +94,8 @@ class Outgoing:
 
     def create(self) -> Iterator[Command]:
         """Make the stream known, or known again."""
+        if self.forgotten:
+            return
         described = msgspec.json.encode(self.descriptor)
         yield ("HSET", self._stream_key, "descriptor", described, "owner", self._owner)
         yield ("PEXPIRE", self._stream_key, self._live_ttl_ms)
@@ -121,6 +134,9 @@ class Outgoing:
 
     def end(self) -> Iterator[Command]:
         """Say how it ended, and how long it stays."""
+        if self.forgotten:
+            yield from forgetting(self.id, *filter(None, [self._claim_key]))
+            return
         retention_ms = max(int(self.descriptor.retention_seconds * 1000), 1)
         yield ("HSET", self._stream_key, "outcome", self.log.outcome or "")
         yield ("PEXPIRE", self._stream_key, retention_ms)

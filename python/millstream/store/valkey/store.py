@@ -23,12 +23,11 @@ from millstream.store.valkey.keys import (
     claim_key,
     control_key,
     is_stream_id,
-    log_key,
     owner_key,
     stream_key,
 )
 from millstream.store.valkey.mirrors import Mirrors
-from millstream.store.valkey.outgoing import Outgoing
+from millstream.store.valkey.outgoing import Outgoing, forgetting
 from millstream.store.valkey.remote_claims import RemoteClaims
 from millstream.store.valkey.writer import Writer
 from millstream.telemetry.logging import get_logger
@@ -209,8 +208,8 @@ class ValkeyStore:
             return
         self._forget(stream_id)
         key = stream_key(stream_id)
-        (owner,), _ = await self._asking.call(
-            "discard", ("HMGET", key, "owner"), ("DEL", key, log_key(stream_id))
+        (owner,), *_ = await self._asking.call(
+            "discard", ("HMGET", key, "owner"), *forgetting(stream_id)
         )
         if owner is not None and owner.decode() != self.process:
             post = control.post(owner.decode(), control.Discard(stream_id))

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from millstream.errors import StoreUnavailable
-from millstream.store.valkey.keys import log_key, stream_key
+from millstream.store.valkey.outgoing import forgetting
 from millstream.store.valkey.round import Round
 from millstream.telemetry.logging import get_logger
 
@@ -54,7 +54,7 @@ class Writer:
         self._observer = observer
         self.stuck = False
         self._outgoing: dict[str, Outgoing] = {}
-        self._dropped: deque[tuple[bytes, ...]] = deque(maxlen=DROPPED_STREAMS)
+        self._dropped: deque[tuple[str, tuple[bytes, ...]]] = deque(maxlen=DROPPED_STREAMS)
         self._look = asyncio.Event()
         self._renewed_ns = clock()
 
@@ -78,13 +78,23 @@ class Writer:
         """Give up an ended stream that could not be written in all its time."""
         outgoing = self._outgoing.get(stream_id)
         if outgoing is not None and outgoing.log.closed:
-            self.discard(stream_id)
+            del self._outgoing[stream_id]
+            self._dropped.append((stream_id, ()))
+            self._look.set()
             _log.warning("stream_not_stored", stream=stream_id)
 
     def discard(self, stream_id: str, *keys: bytes) -> None:
-        """Write no more of this stream, and take away what is there of it, these keys too."""
-        self._outgoing.pop(stream_id, None)
-        self._dropped.append((stream_key(stream_id), log_key(stream_id), *keys))
+        """Take away what is there of this stream, these keys too.
+
+        Who reads it elsewhere is still told how it ended: without its end, a follower would take
+        its producer for lost.
+        """
+        outgoing = self._outgoing.get(stream_id)
+        if outgoing is not None and outgoing.created and outgoing.log.closed:
+            outgoing.forgotten = True
+        else:
+            self._outgoing.pop(stream_id, None)
+        self._dropped.append((stream_id, keys))
         self._look.set()
 
     async def run(self) -> None:
@@ -138,11 +148,11 @@ class Writer:
     async def _forget_dropped(self) -> None:
         """Take away what is there of streams that were dropped: it would look live for ever."""
         while self._dropped:
-            keys = self._dropped.popleft()
+            name, keys = dropped = self._dropped.popleft()
             try:
-                await self._connection.call("write", ("DEL", *keys))
+                await self._connection.call("write", *forgetting(name, *keys))
             except BaseException:
-                self._dropped.appendleft(keys)
+                self._dropped.appendleft(dropped)
                 raise
 
     async def _make_sure(self) -> None:
