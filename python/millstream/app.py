@@ -111,6 +111,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         keep_alive_ns=int(settings.streams.keep_alive_seconds * 1e9) or None,
         blocked_send_ns=int(settings.streams.blocked_send_seconds * 1e9),
         coalesce_ns=settings.streams.coalesce_ms * 1_000_000,
+        deadline_ns=lambda: drain.deadline_ns,
     )
     hubs = Hubs(wakeups, metrics.dropped_records)
     engines = {name: _engine(name, engine, hubs) for name, engine in settings.engines.items()}
