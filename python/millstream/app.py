@@ -112,7 +112,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         shared=store.shared,
         clock=monotonic_ns,
     )
-    deliveries = _deliveries(settings.streams, wakeups)
+    deliveries = _deliveries(settings.streams, wakeups, drain)
     hubs = Hubs(wakeups, metrics.dropped_records)
     engines = {name: _engine(name, engine, hubs) for name, engine in settings.engines.items()}
     for engine in engines.values():
@@ -139,12 +139,13 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     )
 
 
-def _deliveries(settings: StreamSettings, wakeups: Wakeups) -> Deliveries:
+def _deliveries(settings: StreamSettings, wakeups: Wakeups, drain: Drain) -> Deliveries:
     return Deliveries(
         wakeups.notifier,
         keep_alive_ns=int(settings.keep_alive_seconds * 1e9) or None,
         blocked_send_ns=int(settings.blocked_send_seconds * 1e9),
         coalesce_ns=settings.coalesce_ms * 1_000_000,
+        deadline_ns=lambda: drain.deadline_ns,
     )
 
 

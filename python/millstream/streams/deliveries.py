@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE_NS = 10_000_000_000
 BLOCKED_SEND_NS = 30_000_000_000
+LAST_SEND_NS = 1_000_000_000
+"""What a client that does not read still gets when the worker's time is up."""
 
 
 class Deliveries:
@@ -21,7 +23,9 @@ class Deliveries:
 
     ``notifier`` is that of the loop's `Wakeups`; a `Sweeper` has to call `sweep`. After
     ``keep_alive_ns`` of silence a comment is sent (None: never); a client that has taken nothing
-    for ``blocked_send_ns`` is given up. A delivery may have its own of both.
+    for ``blocked_send_ns`` is given up. A delivery may have its own of both. From the time that
+    ``deadline_ns`` names on it is `LAST_SEND_NS` for all: the server waits for its connections, and
+    a worker that outstays its time is killed with what it has not stored.
     """
 
     def __init__(
@@ -31,12 +35,14 @@ class Deliveries:
         keep_alive_ns: int | None = KEEP_ALIVE_NS,
         blocked_send_ns: int = BLOCKED_SEND_NS,
         coalesce_ns: int = 0,
+        deadline_ns: Callable[[], int | None] = lambda: None,
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         self.notifier = notifier
         self.keep_alive_ns = keep_alive_ns
         self.blocked_send_ns = blocked_send_ns
         self._coalesce_ns = coalesce_ns
+        self._deadline_ns = deadline_ns
         self._clock = clock
         self._deliveries: set[Delivery] = set()
         self._postponed: list[Delivery] = []
@@ -73,10 +79,12 @@ class Deliveries:
 
     def sweep(self, now_ns: int) -> None:
         """Look at every delivery once; ``now_ns`` is monotonic."""
+        deadline_ns = self._deadline_ns()
+        over = deadline_ns is not None and now_ns >= deadline_ns
         for delivery in tuple(self._deliveries):
-            blocked = delivery.blocked_since_ns
+            blocked, longest = delivery.blocked_since_ns, delivery.blocked_send_ns
             if blocked is not None:
-                if now_ns - blocked > delivery.blocked_send_ns:
+                if now_ns - blocked > (min(longest, LAST_SEND_NS) if over else longest):
                     delivery.drop()
             elif _quiet(delivery, now_ns):
                 delivery.keep_alive()

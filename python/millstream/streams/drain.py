@@ -45,6 +45,11 @@ class Drain:
         """Whether the worker is on its way out."""
         return self._deadline_ns is not None
 
+    @property
+    def deadline_ns(self) -> int | None:
+        """When the worker's time is up, on the monotonic clock; None while it stays."""
+        return self._deadline_ns
+
     def begin(self) -> None:
         """Start the countdown; later calls change nothing."""
         if self._deadline_ns is None:

@@ -104,6 +104,25 @@ async def test_a_send_that_raises_in_a_wake_fails_the_request(wakeups: Wakeups) 
         await running
 
 
+async def test_a_blocked_client_does_not_hold_a_worker_whose_time_is_up(wakeups: Wakeups) -> None:
+    now = [0]
+    bench, send, stream = opened()
+    delivery = delivery_of(stream, send, wakeups, now=now)
+    sweep = Deliveries(wakeups.notifier, deadline_ns=lambda: 2 * SECOND)
+    sweep.add(delivery)
+    running = asyncio.ensure_future(delivery.run())
+    await settle()
+    send.open.clear()
+    bench.engine.token(1, "a")
+    await settle()
+    sweep.sweep(2 * SECOND - 1)
+    await settle()
+    assert not running.done()
+    sweep.sweep(2 * SECOND)
+    await running
+    assert send.messages == []
+
+
 async def test_a_blocked_client_is_given_up_after_its_time(wakeups: Wakeups) -> None:
     now = [0]
     bench, send, stream = opened()
