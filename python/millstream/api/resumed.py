@@ -66,6 +66,7 @@ async def resumed_answer(
         framing=asked.framing.framing,
         dialect=asked.dialect,
         retry_ms=retry_ms,
+        ids=True,
     )
     if isinstance(answer, Finished):
         return Response(status_code=204, headers=headers)
@@ -126,6 +127,7 @@ def _snapshots(
         framing=asked.framing.framing,
         dialect=asked.dialect,
         retry_ms=retry_ms,
+        ids=True,
     )
     return SnapshotReader(
         stream,

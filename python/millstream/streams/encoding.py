@@ -34,11 +34,12 @@ def encoder_for(
     retry_ms: int | None = None,
     metadata: bool | None = None,
     starting_after: int | None = None,
+    ids: bool | None = None,
 ) -> Encoder:
     """The encoder of a reader; what it does not ask for is as when the stream was made.
 
     ``retry_ms`` goes into its first frame; ``starting_after`` is a ``sequence_number`` of the
-    Responses dialect.
+    Responses dialect; ``ids`` says whether records carry their event ids.
     """
     first, spoken = descriptor.branches[0], dialect_of(descriptor, dialect)
     return Encoder(
@@ -49,7 +50,7 @@ def encoder_for(
         created=descriptor.created,
         include_usage=descriptor.include_usage,
         metadata=descriptor.metadata if metadata is None else metadata,
-        epoch=descriptor.epoch if descriptor.resumable else None,
+        epoch=descriptor.epoch if (descriptor.resumable if ids is None else ids) else None,
         integrity=descriptor.integrity,
         fields=descriptor.fields,
         retry_ms=retry_ms,

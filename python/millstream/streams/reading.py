@@ -83,6 +83,7 @@ def reader_for(
     retry_ms: int | None = None,
     metadata: bool | None = None,
     starting_after: int | None = None,
+    ids: bool | None = None,
 ) -> Answer:
     """A reader that goes on after ``cursor`` (None: from the beginning), or why there is none.
 
@@ -102,6 +103,7 @@ def reader_for(
         retry_ms=retry_ms,
         metadata=metadata,
         starting_after=starting_after,
+        ids=ids,
     )
     preface = encoder.prelude() if place == 0 else b""
     if starting_after is None and not preface and _nothing_left(recording, place, dialect):

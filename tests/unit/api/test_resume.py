@@ -56,6 +56,21 @@ async def test_a_reader_goes_on_after_its_cursor(
         assert ids(answered.text) == wanted
 
 
+async def test_a_stream_that_was_made_without_ids_is_read_again_with_them(
+    client: httpx.AsyncClient,
+) -> None:
+    # Kept for its key alone; a browser that had no ids to come back with would read it for ever.
+    asked = {**ASKED, "resumable": False}
+    made = await client.post(STREAMS, json=asked, headers={"Idempotency-Key": "k"})
+    assert ids(made.text) == []
+    url = f"{STREAMS}/{made.headers['x-stream-id']}"
+
+    again = await client.get(url)
+    assert ids(again.text) == [f"1-{seq}" for seq in range(1, LAST + 1)]
+    after_all = await client.get(url, headers={"Last-Event-ID": ids(again.text)[-1]})
+    assert after_all.status_code == 204
+
+
 async def test_without_a_cursor_all_of_it_comes_again(client: httpx.AsyncClient, url: str) -> None:
     # resumable-stream#44: a read just after the end got nothing.
     for headers in ({}, {"Last-Event-ID": ""}):
