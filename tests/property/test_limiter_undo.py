@@ -44,6 +44,7 @@ def test_every_scope_is_as_before_at_the_same_instant(made: list[Call], shards: 
     now_ns, leases = START_NS, list[Any]()
     for call in made:
         now_ns = max(0, now_ns + call.step_ns)
+        meters(limiter, call, now_ns)  # which adopts the quotas
         before = meters(limiter, call, now_ns)
         reserve_and_undo(limiter, call, now_ns)
         assert meters(limiter, call, now_ns) == before
