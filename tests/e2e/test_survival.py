@@ -109,7 +109,14 @@ async def test_every_stream_has_a_typed_end_and_an_honest_text(
     for one in crowd.survivors:
         expected = whole[one.prompt]
         assert one.text == expected if one.end == "length" else expected.startswith(one.text)
+    lost = crowd.ends()["engine_lost"]
+    until(lambda: _counted(site.server, "engine_lost") >= lost, what="every lost stream counted")
+    assert _counted(site.server, "engine_lost") == lost
     until(lambda: site.server.metric("millstream_engine_batch_size") == 0, seconds=60)
+
+
+def _counted(server: Server, outcome: str) -> float:
+    return server.metric("millstream_requests_total", outcome=outcome)
 
 
 def _whole(server: Server, prompt: str) -> str:

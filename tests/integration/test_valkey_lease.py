@@ -16,7 +16,7 @@ from millstream.store.valkey import control, seal
 from millstream.store.valkey.mirror import Mirror
 from tests.integration.valkey_server import ValkeyServer
 from tests.integration.valkey_stores import Producer, Workers, ended, found, frames, stored
-from tests.unit.store.recordings import finish, recording, write
+from tests.unit.store.recordings import Observed, finish, recording, write
 from tests.waiting import until, until_true
 
 
@@ -82,7 +82,8 @@ def epochs_there(valkey: ValkeyServer, stream_id: str, count: int) -> None:
 async def test_the_streams_of_a_killed_worker_end_once_and_say_why(
     workers: Workers, valkey: ValkeyServer
 ) -> None:
-    stores = [await workers.open() for _ in range(3)]
+    observed = Observed()
+    stores = [await workers.open(observed=observed) for _ in range(3)]
     names = [f"s{number}" for number in range(20)]
     with process(valkey.url, *names) as producer:
         await producer.tokens("one", "two", "three")
@@ -96,6 +97,9 @@ async def test_the_streams_of_a_killed_worker_end_once_and_say_why(
             assert mirror.log.text() == "one two three "
             assert mirror.outcome == "engine_lost"
             assert json.loads(mirror.log.error or "")["code"] == "producer_lost"
+    # Each is counted once, by whichever of the three ended it.
+    await until_true(lambda: len(observed.sealed) >= len(names), seconds=30)
+    assert [outcome for _, _, outcome in observed.sealed] == ["engine_lost"] * len(names)
     for name in names:
         assert entries(valkey, name, 2) == 1
         assert frames(mirrors[0][names.index(name)]) == frames(mirrors[2][names.index(name)])

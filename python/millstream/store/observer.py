@@ -27,6 +27,10 @@ class StoreObserver(Protocol):
         """What this worker's memory keeps of ended streams."""
         ...
 
+    def store_sealed(self, route: str, model: str, outcome: str) -> None:
+        """A stream, or one of its branches, was ended in its dead producer's stead."""
+        ...
+
 
 class Unobserved:
     """An observer for a store that nobody watches."""
@@ -41,4 +45,7 @@ class Unobserved:
         """Forget it."""
 
     def store_retained(self, streams: int, size_bytes: int) -> None:
+        """Forget it."""
+
+    def store_sealed(self, route: str, model: str, outcome: str) -> None:
         """Forget it."""

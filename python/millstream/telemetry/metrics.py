@@ -130,6 +130,10 @@ class Metrics:
         self._retained_streams.set(streams)
         self._retained_bytes.set(size_bytes)
 
+    def store_sealed(self, route: str, model: str, outcome: str) -> None:
+        """A request of a worker that died before it could count it."""
+        self.request(route, model, outcome)
+
     def render(self) -> tuple[bytes, str]:
         """What all workers of the server counted, and its content type."""
         remove_dead_gauges(self._directory)

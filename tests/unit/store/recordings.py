@@ -80,6 +80,7 @@ class Observed:
         self.entries = 0
         self.written_bytes = 0
         self.retained = (0, 0)
+        self.sealed: list[tuple[str, str, str]] = []
 
     def store_up(self, up: bool) -> None:
         self.ups.append(up)
@@ -93,3 +94,6 @@ class Observed:
 
     def store_retained(self, streams: int, size_bytes: int) -> None:
         self.retained = (streams, size_bytes)
+
+    def store_sealed(self, route: str, model: str, outcome: str) -> None:
+        self.sealed.append((route, model, outcome))

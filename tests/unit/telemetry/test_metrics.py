@@ -114,6 +114,15 @@ def test_tokens_are_counted_by_type(metrics: Metrics) -> None:
     assert counted['millstream_tokens_total{model="chat",type="completion"}'] == 44
 
 
+def test_a_request_that_its_worker_could_not_count_is_counted_as_any_other(
+    metrics: Metrics,
+) -> None:
+    metrics.store_sealed("stream", "chat", "engine_lost")
+
+    labels = 'model="chat",outcome="engine_lost",route="stream"'
+    assert read(metrics)[f"millstream_requests_total{{{labels}}}"] == 1
+
+
 def test_the_store_is_up_when_every_worker_reaches_it(metrics: Metrics) -> None:
     metrics.store_up(True)
     metrics.store_error("write")

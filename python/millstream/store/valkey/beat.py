@@ -14,8 +14,10 @@ from millstream.store.valkey import control
 from millstream.store.valkey.absences import Absences
 from millstream.store.valkey.keys import control_key, owner_key, stream_key
 from millstream.store.valkey.seal import seal
+from millstream.types import Outcome
 
 if TYPE_CHECKING:
+    from millstream.store.observer import StoreObserver
     from millstream.store.valkey.connection import Connection
     from millstream.store.valkey.health import Health
     from millstream.store.valkey.mirror import Mirror
@@ -41,6 +43,7 @@ class Beat:
         *,
         lease_seconds: float,
         clock: Callable[[], int],
+        observer: StoreObserver,
     ) -> None:
         self._connection = connection
         self._health = health
@@ -49,6 +52,7 @@ class Beat:
         self._lease_ms = int(lease_seconds * 1000)
         self._interval = lease_seconds / 3
         self._clock = clock
+        self._observer = observer
         self._owners = Absences(int(lease_seconds * 1e9))
         self._streams = Absences(int(lease_seconds * 1e9))
         self._watch = asyncio.Event()
@@ -111,7 +115,15 @@ class Beat:
         if lost:
             self._mirrors.lose(mirror)
         elif orphaned:
-            await seal(self._connection, mirror, time_ns=time_ns())
+            answer = await seal(self._connection, mirror, time_ns=time_ns())
+            if answer == "sealed":
+                self._count(mirror)
+
+    def _count(self, mirror: Mirror) -> None:
+        route = mirror.descriptor.route
+        for index, branch in enumerate(mirror.descriptor.branches):
+            outcome = mirror.log.outcome_of(index) or Outcome.ENGINE_LOST
+            self._observer.store_sealed(route, branch.model, outcome)
 
     async def _tell_producers(self) -> None:
         read = defaultdict[str, list[str]](list)

@@ -99,6 +99,7 @@ class ValkeyStore:
             self._mirrors,
             lease_seconds=settings.lease_seconds,
             clock=clock,
+            observer=observer,
         )
         self._tasks: list[asyncio.Task[None]] = []
 
