@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import selectors
-import socket
 import statistics
 import subprocess
 import time
 from dataclasses import dataclass
 
 from benches.pinned import connected, cpu_seconds, granian
+from benches.stamps import delays_ns
 from benches.table import Table
 
 STREAMS, TOKENS, RATE = 400, 250, 50
@@ -27,7 +25,6 @@ SUBJECTS = {
     "millstream 25": "the same with streams.coalesce_ms = 25",
     "plain": "StreamingResponse over asyncio.Queue, json.dumps",
 }
-STAMP = re.compile(rb" (\d{8,}) ")
 
 
 @dataclass(frozen=True)
@@ -52,26 +49,6 @@ def _server(subject: str, port: int) -> contextlib.AbstractContextManager[subpro
     return granian("benches.delivery_apps:app", port, environment)
 
 
-def _collect(sockets: list[socket.socket]) -> list[int]:
-    """Delays in nanoseconds of every token of every stream."""
-    selector = selectors.DefaultSelector()
-    for one in sockets:
-        one.setblocking(False)
-        selector.register(one, selectors.EVENT_READ)
-    delays: list[int] = []
-    left = len(sockets)
-    while left:
-        for key, _ in selector.select():
-            assert isinstance(key.fileobj, socket.socket)
-            data = key.fileobj.recv(65536)
-            now = time.monotonic_ns()
-            delays += [now - int(stamp) for stamp in STAMP.findall(data)]
-            if not data or data.endswith(b"0\r\n\r\n"):
-                selector.unregister(key.fileobj)
-                left -= 1
-    return delays
-
-
 def measure(subject: str, port: int) -> Result:
     """One run: all streams of one subject from first to last token."""
     with _server(subject, port) as process:
@@ -85,7 +62,7 @@ def measure(subject: str, port: int) -> Result:
             one.sendall(head.encode() + body)
         time.sleep(0.2)
         before = cpu_seconds(process.pid)
-        delays = _collect(sockets)
+        delays = delays_ns(sockets)
         cpu = cpu_seconds(process.pid) - before
         for one in sockets:
             one.close()

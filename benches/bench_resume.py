@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
-import selectors
 import socket
 import statistics
 import subprocess
@@ -22,6 +20,7 @@ from dataclasses import dataclass
 
 from benches.pinned import connected, cpu_seconds, granian
 from benches.resident import resident_bytes
+from benches.stamps import END, delays_ns
 from benches.table import Table
 from millstream._core import Log
 from millstream.store.descriptor import BranchDescriptor, Descriptor
@@ -36,8 +35,6 @@ SUBJECTS = {
     "plain": "StreamingResponse over a list or a queue, json.dumps",
     "sse-starlette": "EventSourceResponse over the same",
 }
-STAMP = re.compile(rb" (\d{8,}) ")
-END = b"0\r\n\r\n"
 
 
 def server(subject: str, port: int) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
@@ -112,26 +109,6 @@ def resumption(table: Table, first_port: int) -> None:
 # --- many readers --------------------------------------------------------------------------------
 
 
-def collect(sockets: list[socket.socket]) -> list[int]:
-    """Delays in nanoseconds of every token at every reader."""
-    selector = selectors.DefaultSelector()
-    for one in sockets:
-        one.setblocking(False)
-        selector.register(one, selectors.EVENT_READ)
-    delays: list[int] = []
-    left = len(sockets)
-    while left:
-        for key, _ in selector.select():
-            assert isinstance(key.fileobj, socket.socket)
-            data = key.fileobj.recv(1 << 16)
-            now = time.monotonic_ns()
-            delays += [now - int(stamp) for stamp in STAMP.findall(data)]
-            if not data or data.endswith(END):
-                selector.unregister(key.fileobj)
-                left -= 1
-    return delays
-
-
 def readers(table: Table, first_port: int) -> None:
     """A row a subject: all readers follow one live stream."""
     base: float | None = None
@@ -142,7 +119,7 @@ def readers(table: Table, first_port: int) -> None:
                 one.sendall(_get("/live"))
             time.sleep(0.3)
             before = cpu_seconds(process.pid)
-            delays = collect(sockets)
+            delays = delays_ns(sockets)
             cpu_us = (cpu_seconds(process.pid) - before) * 1e6 / len(delays)
             for one in sockets:
                 one.close()
