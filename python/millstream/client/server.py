@@ -12,7 +12,7 @@ from millstream.event_id import EventId
 
 
 class Server:
-    """What the two clients have in common; raises ValueError for no http or https address."""
+    """Where it is and how it is asked; raises ValueError for no http or https address."""
 
     def __init__(
         self,

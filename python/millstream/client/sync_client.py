@@ -7,8 +7,9 @@ from collections.abc import Generator, Iterator
 from typing import Self
 
 from millstream.client.answers import refusal
+from millstream.client.base import BaseClient
 from millstream.client.followed import Followed
-from millstream.client.follower import Attempt, Follower, OnGap
+from millstream.client.follower import Attempt, Follower
 from millstream.client.library import BROKEN, httpx
 from millstream.client.reconnect import ReconnectPolicy
 from millstream.client.request import cancellation
@@ -16,7 +17,7 @@ from millstream.client.server import Server
 from millstream.client.transcript import Piece
 
 
-class Client:
+class Client(BaseClient["Stream"]):
     """Reads streams of one server, each to its end over as many connections as it takes.
 
     ``idle_seconds`` without a byte count as a cut: keep it above the server's keep-alive time.
@@ -33,46 +34,9 @@ class Client:
         idle_seconds: float | None = 60.0,
         http: httpx.Client | None = None,
     ) -> None:
-        self._server = Server(base_url, api_key, policy, idle_seconds)
+        super().__init__(base_url, api_key, policy, idle_seconds)
         self._owns_http = http is None
         self._http = httpx.Client() if http is None else http
-
-    def stream(
-        self,
-        *,
-        integrity: bool = True,
-        idempotency_key: str | None = None,
-        on_gap: OnGap = "raise",
-        policy: ReconnectPolicy | None = None,
-        **parameters: object,
-    ) -> Stream:
-        """Make a stream: ``model`` with ``messages`` or ``prompt``, or ``branches``, and sampling.
-
-        Nothing is sent before it is iterated. Raises ValueError for a bad ``idempotency_key``.
-        """
-        follower = self._server.making(
-            parameters, integrity=integrity, key=idempotency_key, on_gap=on_gap, policy=policy
-        )
-        return Stream(self._server, self._http, follower)
-
-    def follow(
-        self,
-        stream: str,
-        *,
-        after: str | None = None,
-        integrity: bool = False,
-        on_gap: OnGap = "raise",
-        policy: ReconnectPolicy | None = None,
-    ) -> Stream:
-        """Read a stream that exists, named by id or URL, from the beginning or ``after`` an event.
-
-        Checksums are compared if it has them; ``integrity`` insists on them. Raises ValueError for
-        a URL of another server and for a malformed event id.
-        """
-        follower = self._server.following(
-            stream, after=after, integrity=integrity, on_gap=on_gap, policy=policy
-        )
-        return Stream(self._server, self._http, follower)
 
     def cancel(self, stream_id: str) -> None:
         """End a stream, whoever reads it; raises `RequestRefused`, or httpx's errors."""
@@ -88,6 +52,9 @@ class Client:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
+
+    def _stream(self, follower: Follower) -> Stream:
+        return Stream(self._server, self._http, follower)
 
 
 class Stream(Followed):
