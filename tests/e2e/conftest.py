@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import openai
 import pytest
 
 from millstream.cli.descriptors import raise_descriptor_limit
@@ -87,6 +88,22 @@ def idle(server: Server) -> Iterator[Server]:
     """The shared server; after the test its engine must have nothing left to do."""
     yield server
     assert_idle(server)
+
+
+@pytest.fixture
+def client(idle: Server) -> Iterator[openai.OpenAI]:
+    """openai-python on the shared server."""
+    with openai.OpenAI(base_url=f"{idle.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture
+async def async_client(idle: Server) -> AsyncIterator[openai.AsyncOpenAI]:
+    """The same for asyncio."""
+    async with openai.AsyncOpenAI(
+        base_url=f"{idle.url}/v1", api_key="none", max_retries=0
+    ) as client:
+        yield client
 
 
 def assert_idle(server: Server) -> None:

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-
 import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
-from tests.e2e.servers import MODEL, Server
+from tests.e2e.servers import MODEL
 
 CAPITAL: list[ChatCompletionMessageParam] = [
     {"role": "user", "content": "What is the capital of France?"}
 ]
-
-
-@pytest.fixture
-def client(idle: Server) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{idle.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
-
-
-@pytest.fixture
-async def async_client(idle: Server) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(
-        base_url=f"{idle.url}/v1", api_key="none", max_retries=0
-    ) as client:
-        yield client
 
 
 def test_a_whole_answer_is_true_and_counted(client: openai.OpenAI) -> None:

@@ -58,27 +58,21 @@ def test_the_commands_of_durable_streams_read_what_was_written(idle: Server) -> 
     assert run(blocks("bash")[2], idle).decode() == "first last"
 
 
+def printed(program: str, server: Server) -> str:
+    """What a Python program of the README writes."""
+    command = [sys.executable, "-c", here(program, server)]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    return ran.stdout
+
+
 def test_the_python_example_prints_a_true_answer(idle: Server) -> None:
     (program,) = blocks("python")
-    output = subprocess.run(
-        [sys.executable, "-c", here(program, idle)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    ).stdout
-    assert "Paris" in output
+    assert "Paris" in printed(program, idle)
 
 
 def test_the_example_of_the_client_prints_a_verified_answer(idle: Server) -> None:
     (program,) = blocks("py")
-    output = subprocess.run(
-        [sys.executable, "-c", here(program, idle)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    ).stdout
+    output = printed(program, idle)
     assert "Paris" in output
     assert "completed" in output
     assert "Checks(records=" in output

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import openai
@@ -13,20 +12,6 @@ from tests.e2e.responses import ASKED, ENDLESS, QUESTION, TERMINAL, numbers, str
 from tests.e2e.servers import MODEL, Server
 from tests.unit.api.responses.strictly import as_response
 from tests.waiting import until
-
-
-@pytest.fixture
-def client(idle: Server) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{idle.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
-
-
-@pytest.fixture
-async def async_client(idle: Server) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(
-        base_url=f"{idle.url}/v1", api_key="none", max_retries=0
-    ) as client:
-        yield client
 
 
 def test_a_whole_response_is_true_and_counted(client: openai.OpenAI) -> None:

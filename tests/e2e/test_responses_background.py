@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -25,12 +24,6 @@ from tests.e2e.responses import (
 )
 from tests.e2e.servers import Server
 from tests.waiting import until
-
-
-@pytest.fixture
-def client(idle: Server) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{idle.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 def test_a_background_response_needs_nobody_to_wait(client: openai.OpenAI) -> None:

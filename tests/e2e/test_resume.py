@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -272,12 +272,6 @@ def test_a_cancelled_openai_stream_is_cut_and_never_looks_complete(idle: Server)
 
 
 # --- openai-python ----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def client(idle: Server) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{idle.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 def test_openai_python_reads_a_resumable_stream_as_any_other(

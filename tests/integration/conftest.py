@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.stand import Stand
 from tests.integration.valkey_server import ValkeyServer
+from tests.integration.valkey_stores import Workers
 
 
 @pytest.fixture
@@ -35,6 +36,14 @@ def valkey(_valkey: ValkeyServer) -> ValkeyServer:
     """A server that is empty and that nobody kills."""
     _valkey.client.flushall()
     return _valkey
+
+
+@pytest.fixture
+async def workers(valkey: ValkeyServer) -> AsyncIterator[Workers]:
+    """Stores on that server."""
+    workers = Workers(valkey)
+    yield workers
+    await workers.close()
 
 
 @pytest.fixture

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-
-import pytest
 
 from millstream.store import Claim, IdempotencyKey
 from tests.integration.valkey_server import ValkeyServer
@@ -14,13 +11,6 @@ from tests.unit.store.recordings import finish, recording
 from tests.waiting import until_true
 
 KEY = IdempotencyKey("acme", "key")
-
-
-@pytest.fixture
-async def workers(valkey: ValkeyServer) -> AsyncIterator[Workers]:
-    workers = Workers(valkey)
-    yield workers
-    await workers.close()
 
 
 async def test_a_stream_is_cancelled_from_another_worker(

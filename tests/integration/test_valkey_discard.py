@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -15,13 +14,6 @@ from tests.unit.store.recordings import finish, recording
 from tests.waiting import until_true
 
 KEY = IdempotencyKey("acme", "key")
-
-
-@pytest.fixture
-async def workers(valkey: ValkeyServer) -> AsyncIterator[Workers]:
-    workers = Workers(valkey)
-    yield workers
-    await workers.close()
 
 
 async def gone(store: ValkeyStore, stream_id: str) -> None:

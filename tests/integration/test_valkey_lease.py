@@ -7,10 +7,8 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-
-import pytest
 
 from millstream.store.valkey import control, seal
 from millstream.store.valkey.mirror import Mirror
@@ -18,13 +16,6 @@ from tests.integration.valkey_server import ValkeyServer
 from tests.integration.valkey_stores import Producer, Workers, ended, found, frames, stored
 from tests.unit.store.recordings import Observed, finish, recording, write
 from tests.waiting import until, until_true
-
-
-@pytest.fixture
-async def workers(valkey: ValkeyServer) -> AsyncIterator[Workers]:
-    workers = Workers(valkey)
-    yield workers
-    await workers.close()
 
 
 class Process:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -15,13 +14,6 @@ from tests.integration.valkey_server import ValkeyServer
 from tests.integration.valkey_stores import Producer, Workers, ended, found, frames, stored
 from tests.unit.store.recordings import finish, recording, write
 from tests.waiting import until_true
-
-
-@pytest.fixture
-async def workers(valkey: ValkeyServer) -> AsyncIterator[Workers]:
-    workers = Workers(valkey)
-    yield workers
-    await workers.close()
 
 
 async def test_another_worker_reads_what_is_there_and_what_comes(
