@@ -11,7 +11,7 @@ from time import monotonic_ns, time_ns
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from millstream.admission import Limits, MemoryLimiter, RequestRate, TokenWindow, sole_worker
+from millstream.admission import MemoryLimiter, sole_worker
 from millstream.api import (
     chat,
     completions,
@@ -25,6 +25,7 @@ from millstream.api import (
 )
 from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
+from millstream.assembly.limits import limits_of
 from millstream.config import (
     LimitSettings,
     Settings,
@@ -200,23 +201,14 @@ def _limited(settings: Settings) -> list[LimitSettings]:
 
 
 def _limiter(settings: Settings) -> MemoryLimiter:
-    models = {name: _limits(model.limits) for name, model in settings.models.items()}
+    models = {name: limits_of(model.limits) for name, model in settings.models.items()}
     longest = max(model.timeouts.total_seconds for model in settings.models.values())
     return MemoryLimiter(
-        _limits(settings.limits),
+        limits_of(settings.limits),
         models,
         clock=monotonic_ns,
         # No stream outlives its deadline by more than a sweep, so that no owner need renew.
         lease_ttl_ns=int((longest + _LEASE_MARGIN_SECONDS) * 1e9),
-    )
-
-
-def _limits(settings: LimitSettings) -> Limits:
-    requests, tokens = settings.requests, settings.tokens
-    return Limits(
-        requests=None if requests is None else RequestRate(requests.per_second, requests.capacity),
-        tokens=None if tokens is None else TokenWindow(tokens.limit, tokens.window_ms),
-        concurrency=settings.concurrency,
     )
 
 

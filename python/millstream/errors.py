@@ -10,7 +10,10 @@ MillstreamError
 │   └── UnknownModel
 ├── EngineError              the engine failed, the request was right
 │   └── EngineUnavailable    no engine can take requests at the moment
-└── StoreUnavailable         the stream store does not answer, the request was right
+├── StoreUnavailable         the stream store does not answer, the request was right
+├── LimiterUnavailable       the limits cannot be counted, the request was right
+├── NotAuthenticated         no credential, or one that does not hold
+└── NotAllowed               a credential that holds, for something else
 
 A refusal by a limit is a value (`millstream.admission`), not a failure, and so is the loss of an
 engine that works on a stream: it is the stream's outcome.
@@ -88,3 +91,38 @@ class StoreUnavailable(MillstreamError):
     """The stream store does not answer: whether there is such a stream cannot be said now."""
 
     code = "store_unavailable"
+
+
+class LimiterUnavailable(MillstreamError):
+    """The counters of the limits cannot be reached: whether the request fits cannot be said now."""
+
+    code = "limiter_unavailable"
+
+
+class NotAuthenticated(MillstreamError):
+    """There is no credential, or one that does not hold; ``reason`` is stable and for logs.
+
+    The message is for the client and tells nothing of what was expected.
+    """
+
+    code = "invalid_credential"
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class NotAllowed(MillstreamError):
+    """The credential holds, but not for this: ``code`` says what is missing.
+
+    ``scope`` is the one that the route needs, if that is it.
+    """
+
+    code = "not_allowed"
+
+    def __init__(
+        self, message: str, *, code: str = "not_allowed", scope: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.scope = scope

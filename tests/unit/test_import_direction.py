@@ -21,11 +21,11 @@ COMMON = {"errors", "types", "event_id", "telemetry", "config"}
 
 # Each part may import those on the levels below its own, and itself.
 LEVELS: list[set[str]] = [
-    {"app", "asgi", "cli", ""},  # "" is the package itself: the public names
+    {"app", "asgi", "assembly", "cli", ""},  # "" is the package itself: the public names
     {"api"},
     {"middleware"},
     {"streams", "durable"},
-    {"engines", "admission", "resilience", "pipeline"},
+    {"engines", "admission", "identity", "resilience", "pipeline"},
     {"store", "client"},
     {"_core"},
 ]

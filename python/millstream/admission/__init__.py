@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from millstream.admission.leases import Lease, Refusal
+from millstream.admission.base import Cost, Limiter, ScopedLimits
+from millstream.admission.book import LimitBook
+from millstream.admission.leases import Dimension, Lease, Meter, Refusal, Snapshot
 from millstream.admission.memory import MemoryLimiter
 from millstream.admission.policies import (
+    BytesInFlight,
     Limits,
+    QueuePolicy,
     RequestRate,
     TokenWindow,
     estimated_cost,
@@ -13,11 +17,20 @@ from millstream.admission.policies import (
 from millstream.admission.sole_worker import sole_worker
 
 __all__ = [
+    "BytesInFlight",
+    "Cost",
+    "Dimension",
     "Lease",
+    "LimitBook",
+    "Limiter",
     "Limits",
     "MemoryLimiter",
+    "Meter",
+    "QueuePolicy",
     "Refusal",
     "RequestRate",
+    "ScopedLimits",
+    "Snapshot",
     "TokenWindow",
     "estimated_cost",
     "sole_worker",

@@ -2,77 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
-from millstream import _core
 from millstream.admission.policies import NANOSECONDS_PER_MILLISECOND, NANOSECONDS_PER_SECOND
 
+Dimension = Literal["requests", "tokens", "concurrency", "bytes"]
 
-class Lease:
-    """The right to serve one stream, ended once by its owner: `settle`, `cancel` or `undo`.
 
-    A second ending does nothing and returns False, and so does an ending after the lease expired:
-    it was then charged as reserved. ``snapshot`` is what was left right after the reservation.
-    """
-
-    __slots__ = ("_clock", "_lease", "_limiter", "snapshot")
-
-    def __init__(
-        self,
-        limiter: _core.Limiter,
-        lease: _core.Lease,
-        clock: Callable[[], int],
-        snapshot: _core.Snapshot,
-    ) -> None:
-        self._limiter = limiter
-        self._lease = lease
-        self._clock = clock
-        self.snapshot = snapshot
+class Meter(Protocol):
+    """The state of one dimension of one scope."""
 
     @property
+    def scope(self) -> str:
+        """The scope's name."""
+        ...
+
+    @property
+    def limit(self) -> int:
+        """The capacity: burst, tokens per window, open streams, KiB."""
+        ...
+
+    @property
+    def remaining(self) -> int:
+        """What is left of it, never below 0."""
+        ...
+
+    @property
+    def reset_ns(self) -> int:
+        """Nanoseconds until all of it is back; 0 where only the end of streams gives back."""
+        ...
+
+
+class Snapshot(Protocol):
+    """The tightest scope of each dimension; None where nothing is limited."""
+
+    @property
+    def requests(self) -> Meter | None:
+        """Requests."""
+        ...
+
+    @property
+    def tokens(self) -> Meter | None:
+        """Tokens."""
+        ...
+
+    @property
+    def concurrency(self) -> Meter | None:
+        """Open streams."""
+        ...
+
+
+class Lease(ABC):
+    """The right to serve one stream, ended once by its owner: `settle`, `cancel` or `undo`.
+
+    A second ending does nothing and returns False, and so does an ending after the lease is known
+    to have expired: it was then charged as reserved. None of them waits; a limiter that counts
+    elsewhere sends the ending on its way and goes on sending until it has arrived.
+    """
+
+    @property
+    @abstractmethod
     def tokens(self) -> int:
         """Tokens reserved in all."""
-        return self._lease.tokens
 
+    @property
+    @abstractmethod
+    def snapshot(self) -> Snapshot:
+        """What was left right after the reservation."""
+
+    @abstractmethod
     def settle(self, actual: int) -> bool:
-        """Charges the tokens that were really used, and the request."""
-        return self._limiter.settle(self._lease, actual, self._clock())
+        """Charge the tokens that were really used, and the request."""
 
+    @abstractmethod
     def cancel(self, emitted: int) -> bool:
-        """Charges the prompt and the tokens emitted until the stream was given up."""
-        return self._limiter.cancel(self._lease, emitted, self._clock())
+        """Charge the prompt and the tokens emitted until the stream was given up."""
 
+    @abstractmethod
     def undo(self) -> bool:
-        """Charges nothing, not even the request: for a stream that never came to be."""
-        return self._limiter.undo(self._lease, self._clock())
+        """Charge nothing, not even the request: for a stream that never came to be."""
 
+    @abstractmethod
     def renew(self) -> bool:
-        """Keeps a long stream's lease from expiring; False if it has ended."""
-        return self._limiter.renew(self._lease, self._clock())
+        """Keep a long stream's lease from expiring; False if it has ended."""
+
+    @abstractmethod
+    def remaining_tokens(self) -> int | None:
+        """Tokens left in the tightest scope once this lease has ended; None is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Nothing was taken; false in a condition, so that it is never mistaken for a lease.
 
-    ``scope`` is ``global`` or ``model:<name>``. After ``retry_after_ns`` the same request is
-    admitted if nobody else comes; with ``concurrency`` it is a guess, as no one knows when a stream
-    ends.
+    ``scope`` is a `ScopedLimits` name. After ``retry_after_ns`` the same request is admitted if
+    nobody else comes; with ``concurrency`` and ``bytes`` it is a guess, as no one knows when a
+    stream ends.
     """
 
     scope: str
-    dimension: Literal["requests", "tokens", "concurrency"]
+    dimension: Dimension
     retry_after_ns: int
-    snapshot: _core.Snapshot
+    snapshot: Snapshot
 
     def __bool__(self) -> Literal[False]:
         return False
 
     @property
     def scope_kind(self) -> str:
-        """``global`` or ``model``: what of the scope a metric may carry as a label."""
+        """``global``, ``tenant``, ``model`` or ``tenant_model``: fit for a metric's label."""
+        if "/" in self.scope and self.scope.startswith("tenant:"):
+            return "tenant_model"
         return self.scope.partition(":")[0]
 
     @property

@@ -19,6 +19,56 @@ LEASE_TTL_NS = 900_000_000_000
 """After this an owner that has not ended or renewed its lease is taken for gone."""
 
 
+class MemoryLease(Lease):
+    """A lease of the counters in this process."""
+
+    __slots__ = ("_clock", "_lease", "_limiter", "_scopes", "_snapshot")
+
+    def __init__(
+        self,
+        limiter: _core.Limiter,
+        lease: _core.Lease,
+        clock: Callable[[], int],
+        scopes: _core.Scopes,
+    ) -> None:
+        self._limiter = limiter
+        self._lease = lease
+        self._clock = clock
+        self._scopes = scopes
+        self._snapshot = limiter.peek(scopes, clock())
+
+    @property
+    def tokens(self) -> int:
+        """Tokens reserved in all."""
+        return self._lease.tokens
+
+    @property
+    def snapshot(self) -> _core.Snapshot:
+        """What was left right after the reservation."""
+        return self._snapshot
+
+    def settle(self, actual: int) -> bool:
+        """Charge the tokens that were really used, and the request."""
+        return self._limiter.settle(self._lease, actual, self._clock())
+
+    def cancel(self, emitted: int) -> bool:
+        """Charge the prompt and the tokens emitted until the stream was given up."""
+        return self._limiter.cancel(self._lease, emitted, self._clock())
+
+    def undo(self) -> bool:
+        """Charge nothing, not even the request: for a stream that never came to be."""
+        return self._limiter.undo(self._lease, self._clock())
+
+    def renew(self) -> bool:
+        """Keep a long stream's lease from expiring; False if it has ended."""
+        return self._limiter.renew(self._lease, self._clock())
+
+    def remaining_tokens(self) -> int | None:
+        """Tokens left in the tightest scope at this moment; None is no limit."""
+        meter = self._limiter.peek(self._scopes, self._clock()).tokens
+        return None if meter is None else meter.remaining
+
+
 class MemoryLimiter:
     """Limits of the whole server and of each model, checked together, all or nothing.
 
@@ -65,8 +115,7 @@ class MemoryLimiter:
         now_ns = self._clock()
         decision = self._limiter.reserve(scopes, now_ns, tokens, 1, prompt_tokens)
         if isinstance(decision, _core.Lease):
-            snapshot = self._limiter.peek(scopes, now_ns)
-            return Lease(self._limiter, decision, self._clock, snapshot)
+            return MemoryLease(self._limiter, decision, self._clock, scopes)
         if decision.permanent:
             raise self._never(decision, tokens)
         wait_ns = decision.wait_ns

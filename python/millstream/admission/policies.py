@@ -18,7 +18,7 @@ class RequestRate:
     ``burst + per_second * W``. A rate of 0 refuses everything.
     """
 
-    per_second: float
+    per_second: float | Fraction
     burst: int
 
     @property
@@ -36,12 +36,37 @@ class TokenWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class BytesInFlight:
+    """Memory of open streams: ``limit`` of all, ``per_stream`` of one, in bytes."""
+
+    limit: int
+    per_stream: int = 10 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePolicy:
+    """How many requests may wait for a scope's limits, and each for how long."""
+
+    max_waiting: int = 100
+    deadline_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one scope; None is no limit. ``concurrency`` counts open streams."""
+    """The limits of one scope; None is no limit. ``concurrency`` counts open streams.
+
+    False in a condition if nothing is limited.
+    """
 
     requests: RequestRate | None = None
     tokens: TokenWindow | None = None
     concurrency: int | None = None
+    bytes_in_flight: BytesInFlight | None = None
+    queue: QueuePolicy | None = None
+
+    def __bool__(self) -> bool:
+        dimensions = (self.requests, self.tokens, self.concurrency, self.bytes_in_flight)
+        return any(dimension is not None for dimension in dimensions)
 
     def quota(self) -> Quota:
         """The same for the limiter; ConfigError if a number is out of range."""

@@ -14,7 +14,10 @@ from starlette.responses import JSONResponse
 from millstream.errors import (
     EngineUnavailable,
     InvalidParameter,
+    LimiterUnavailable,
     MillstreamError,
+    NotAllowed,
+    NotAuthenticated,
     RequestError,
     StoreUnavailable,
     UnknownModel,
@@ -32,6 +35,9 @@ _STATUSES: tuple[tuple[type[MillstreamError], int], ...] = (
     (RequestError, 400),
     (EngineUnavailable, 503),
     (StoreUnavailable, 503),
+    (LimiterUnavailable, 503),
+    (NotAuthenticated, 401),
+    (NotAllowed, 403),
     (MillstreamError, 500),
 )
 

@@ -10,8 +10,7 @@ from millstream.api.errors import error_response
 from millstream.types import Failure
 
 if TYPE_CHECKING:
-    from millstream._core import Snapshot
-    from millstream.admission import Lease, Refusal
+    from millstream.admission import Lease, Refusal, Snapshot
 
 
 def limit_headers(lease: Lease) -> dict[str, str]:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from millstream.config.audit import AuditSettings
+from millstream.config.auth import AuthSettings, ClaimSettings, JwtSettings
 from millstream.config.durable import DurableSettings
 from millstream.config.engines import DEMO_MODEL, TorchEngineSettings
-from millstream.config.limits import LimitSettings, RequestLimit, TokenLimit
+from millstream.config.limiter import LimiterSettings
+from millstream.config.limits import (
+    BytesLimit,
+    LimitSettings,
+    QueueLimit,
+    RequestLimit,
+    TokenLimit,
+)
 from millstream.config.load import Loaded, load, load_settings
-from millstream.config.models import ModelSettings, RouteSettings, TimeoutSettings
+from millstream.config.models import ModelSettings, RouteSettings, TimeoutOverrides, TimeoutSettings
+from millstream.config.reload import ReloadSettings
 from millstream.config.server import LogSettings, ServerSettings
 from millstream.config.settings import Settings
 from millstream.config.show import to_toml
@@ -16,11 +26,19 @@ from millstream.config.tenants import TenantSettings
 
 __all__ = [
     "DEMO_MODEL",
+    "AuditSettings",
+    "AuthSettings",
+    "BytesLimit",
+    "ClaimSettings",
     "DurableSettings",
+    "JwtSettings",
     "LimitSettings",
+    "LimiterSettings",
     "Loaded",
     "LogSettings",
     "ModelSettings",
+    "QueueLimit",
+    "ReloadSettings",
     "RequestLimit",
     "RouteSettings",
     "ServerSettings",
@@ -30,6 +48,7 @@ __all__ = [
     "StreamPolicy",
     "StreamSettings",
     "TenantSettings",
+    "TimeoutOverrides",
     "TimeoutSettings",
     "TokenLimit",
     "TorchEngineSettings",

@@ -30,6 +30,17 @@ class TimeoutSettings(Section):
     """From admission to the last token."""
 
 
+class TimeoutOverrides(Section):
+    """What a tenant has otherwise than the model; unset keys change nothing."""
+
+    first_token_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None
+    """From admission to the first token; queue and prefill included."""
+    idle_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None
+    """Between two tokens."""
+    total_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None
+    """From admission to the last token."""
+
+
 class ModelSettings(Section):
     """A model as clients see it."""
 

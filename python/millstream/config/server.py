@@ -56,3 +56,5 @@ class LogSettings(Section):
     """Least severe level that is written."""
     format: Literal["auto", "json", "text"] = "auto"
     """`json` is one object a line, `text` is key=value; `auto` is text on a terminal only."""
+    access: bool = False
+    """Whether a line is written for every request, at its end."""

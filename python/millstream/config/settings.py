@@ -6,10 +6,14 @@ from typing import Annotated
 
 from pydantic import Field
 
+from millstream.config.audit import AuditSettings
+from millstream.config.auth import AuthSettings
 from millstream.config.durable import DurableSettings
 from millstream.config.engines import TorchEngineSettings
+from millstream.config.limiter import LimiterSettings
 from millstream.config.limits import LimitSettings
 from millstream.config.models import ModelSettings
+from millstream.config.reload import ReloadSettings
 from millstream.config.section import Section
 from millstream.config.server import LogSettings, ServerSettings
 from millstream.config.store import StoreSettings
@@ -37,6 +41,10 @@ class Settings(Section):
     """Models by the name that clients use."""
     limits: LimitSettings = LimitSettings()
     """What all clients of the whole server may use together."""
+    limiter: LimiterSettings = LimiterSettings()
+    """Where limits are counted."""
+    auth: Annotated[AuthSettings, Field(default_factory=AuthSettings)]
+    """Who may call, and what they may do."""
     streams: StreamSettings = StreamSettings()
     """How streams are kept and watched."""
     store: StoreSettings = StoreSettings()
@@ -45,6 +53,10 @@ class Settings(Section):
     """Tenants by name."""
     durable: DurableSettings = DurableSettings()
     """Bounds of the durable streams."""
+    audit: AuditSettings = AuditSettings()
+    """What is written of who did what."""
+    reload: ReloadSettings = ReloadSettings()
+    """How changes reach a running server."""
 
     def stream_policy(self, tenant: str, model: str) -> StreamPolicy:
         """What holds for this tenant's streams of this model: the tenant's word goes first."""

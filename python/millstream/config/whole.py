@@ -34,7 +34,7 @@ def _unknown_engines(settings: Settings) -> Iterator[Problem]:
 def _limits_over_workers(settings: Settings) -> Iterator[Problem]:
     """Limits are counted in each worker's memory, so N workers would grant N times as much."""
     workers = settings.server.workers
-    if workers == 1:
+    if workers == 1 or settings.limiter.kind != "memory":
         return
     for location, limits in _scopes(settings):
         for dimension in limits.dimensions():
@@ -42,7 +42,8 @@ def _limits_over_workers(settings: Settings) -> Iterator[Problem]:
             yield Problem(
                 key,
                 f"each worker counts by itself, so server.workers = {workers} would grant "
-                f"{workers} times {dotted(key)}; use server.workers = 1",
+                f'{workers} times {dotted(key)}; use limiter.kind = "valkey", '
+                "or server.workers = 1",
             )
 
 
@@ -80,3 +81,7 @@ def _scopes(settings: Settings) -> Iterator[tuple[Location, LimitSettings]]:
     yield ("limits",), settings.limits
     for name, model in settings.models.items():
         yield ("models", name, "limits"), model.limits
+    for name, tenant in settings.tenants.items():
+        yield ("tenants", name, "limits"), tenant.limits
+        for model_name, limits in tenant.model_limits.items():
+            yield ("tenants", name, "model_limits", model_name), limits

@@ -1,0 +1,1 @@
+"""Identity: who calls, for which tenant, and what they may do."""

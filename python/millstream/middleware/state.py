@@ -1,0 +1,39 @@
+"""What the middleware of a request knows of it, in ``scope["state"]``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict, cast
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+    from millstream.admission import Lease
+    from millstream.identity.principal import Principal
+
+
+class RequestState(TypedDict, total=False):
+    """Typed fields that each middleware adds for those inside of it."""
+
+    request_id: str
+    """Name of the request in every log."""
+    flow_id: str
+    """Name of the whole piece of work that this request is part of, across services."""
+    trace_id: str
+    """Trace of the W3C ``traceparent`` that came with the request, 32 hex digits."""
+    principal: Principal
+    """Who sent it."""
+    tenant: str
+    """Whose request it is."""
+    scopes: frozenset[str]
+    """What it may do: the credential's scopes, trimmed by its role."""
+    quota_remaining: int | None
+    """Tokens left for it in the tightest scope before its own cost; None is no limit."""
+    lease: Lease
+    """What it holds of the limits."""
+    outcome: str
+    """How its stream ended, once that is known."""
+
+
+def state_of(scope: Scope) -> RequestState:
+    """The state of a connection; empty where no middleware has run."""
+    return cast("RequestState", scope.setdefault("state", {}))
