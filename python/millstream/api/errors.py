@@ -42,6 +42,8 @@ _STATUSES: tuple[tuple[type[MillstreamError], int], ...] = (
 )
 
 _OUTCOME_STATUSES: Mapping[Outcome, int] = {
+    # To nobody: for the logs, as other servers have it.
+    Outcome.CLIENT_GONE: 499,
     Outcome.SHED: 503,
     Outcome.TIMEOUT_FIRST_TOKEN: 504,
     Outcome.TIMEOUT_IDLE: 504,
