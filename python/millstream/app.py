@@ -25,6 +25,7 @@ from millstream.api import (
 )
 from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
+from millstream.assembly.identity import open_authenticator
 from millstream.assembly.limits import book_of, lease_ttl_ns, limited
 from millstream.config import (
     Settings,
@@ -35,6 +36,8 @@ from millstream.config import (
 from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
+from millstream.identity.authenticator import Authenticator
+from millstream.middleware.authentication import AuthenticationMiddleware
 from millstream.middleware.request_id import RequestIdMiddleware
 from millstream.store import StreamStore, open_store
 from millstream.streams.companions import companions
@@ -68,21 +71,27 @@ class App(FastAPI):
 
 def create_app(settings: Settings) -> FastAPI:
     """The ASGI application for these settings; engines start and end with its lifespan."""
-    app = App(title="Millstream", lifespan=_lifespan(settings))
+    authenticator = open_authenticator(lambda: settings)
+    app = App(title="Millstream", lifespan=_lifespan(settings, authenticator))
     for module in (chat, completions, streams, resume, models, responses, health):
         app.include_router(module.router)
     if settings.durable.enabled:
         app.include_router(durable.router)
     errors.install(app)
+    app.add_middleware(AuthenticationMiddleware, authenticator=authenticator)
     cors.install(app, settings.server.cors_origins)
     app.add_middleware(RequestIdMiddleware)
     return app
 
 
-def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(
+    settings: Settings, authenticator: Authenticator
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(authenticator.close)
+            await authenticator.start()
             app.state.services = await _start(settings, stack)
             app.state.durable = _durable(settings, app.state.services, stack)
             yield
