@@ -11,7 +11,7 @@ from time import monotonic_ns, time_ns
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from millstream.admission import MemoryLimiter, sole_worker
+from millstream.admission import Admission, MemoryLimiter, sole_worker
 from millstream.api import (
     chat,
     completions,
@@ -25,10 +25,11 @@ from millstream.api import (
 from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
 from millstream.assembly.audit import open_audit
-from millstream.assembly.limits import limits_of
+from millstream.assembly.identity import open_authenticator
+from millstream.assembly.limits import book_of, lease_ttl_ns, limited
+from millstream.assembly.limits_in_force import LimitsInForce
 from millstream.assembly.middleware import chain
 from millstream.config import (
-    LimitSettings,
     Settings,
     StoreSettings,
     StreamSettings,
@@ -37,6 +38,7 @@ from millstream.config import (
 from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
+from millstream.identity.authenticator import Authenticator
 from millstream.middleware.hook_events import RequestHooks
 from millstream.store import StreamStore, open_store
 from millstream.streams.companions import companions
@@ -59,8 +61,6 @@ from millstream.telemetry.diagnostics import usable_processors
 from millstream.telemetry.metrics import Metrics
 from millstream.telemetry.shared_files import metrics_directory
 
-_LEASE_MARGIN_SECONDS = 300.0
-
 
 class App(FastAPI):
     """FastAPI whose streams reach the server's ``send`` without the layers between."""
@@ -74,13 +74,16 @@ class App(FastAPI):
 def create_app(settings: Settings, *, hooks: Sequence[RequestHooks] = ()) -> FastAPI:
     """The ASGI application for these settings; engines start and end with its lifespan.
 
-    ``hooks`` hear of every request. Raises ConfigError if the audit file cannot be opened.
+    ``hooks`` hear of every request. Raises ConfigError for a file that cannot be opened.
     """
-    audit = open_audit(settings.audit)
+    authenticator = open_authenticator(lambda: settings)
+    audit, limits = open_audit(settings.audit), LimitsInForce()
     app = App(
         title="Millstream",
-        lifespan=_lifespan(settings, audit),
-        middleware=chain(settings, audit=audit, hooks=hooks),
+        lifespan=_lifespan(settings, authenticator, limits, audit),
+        middleware=chain(
+            settings, authenticator=authenticator, limits=limits, audit=audit, hooks=hooks
+        ),
     )
     for module in (chat, completions, streams, resume, models, responses, health):
         app.include_router(module.router)
@@ -91,13 +94,16 @@ def create_app(settings: Settings, *, hooks: Sequence[RequestHooks] = ()) -> Fas
 
 
 def _lifespan(
-    settings: Settings, audit: AuditLog
+    settings: Settings, authenticator: Authenticator, limits: LimitsInForce, audit: AuditLog
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             stack.callback(audit.close)
+            stack.push_async_callback(authenticator.close)
+            await authenticator.start()
             app.state.services = await _start(settings, stack)
+            limits.admission = app.state.services.orchestrator.admission
             app.state.durable = _durable(settings, app.state.services, stack)
             yield
 
@@ -107,7 +113,7 @@ def _lifespan(
 async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     """Everything that one worker runs; the stack gives it all back in reverse order."""
     directory = metrics_directory()
-    if any(scope.dimensions() for scope in _limited(settings)):
+    if settings.limiter.kind == "memory" and limited(settings):
         await stack.enter_async_context(sole_worker(directory))
     others = stack.enter_context(companions(directory))
     metrics = Metrics(settings.models, directory)
@@ -207,20 +213,9 @@ def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, Serv
     }
 
 
-def _limited(settings: Settings) -> list[LimitSettings]:
-    return [settings.limits, *(model.limits for model in settings.models.values())]
-
-
-def _limiter(settings: Settings) -> MemoryLimiter:
-    models = {name: limits_of(model.limits) for name, model in settings.models.items()}
-    longest = max(model.timeouts.total_seconds for model in settings.models.values())
-    return MemoryLimiter(
-        limits_of(settings.limits),
-        models,
-        clock=monotonic_ns,
-        # No stream outlives its deadline by more than a sweep, so that no owner need renew.
-        lease_ttl_ns=int((longest + _LEASE_MARGIN_SECONDS) * 1e9),
-    )
+def _admission(settings: Settings) -> Admission:
+    limiter = MemoryLimiter(clock=monotonic_ns, lease_ttl_ns=lease_ttl_ns(settings))
+    return Admission(limiter, book_of(settings), clock=monotonic_ns)
 
 
 def _orchestrator(
@@ -232,7 +227,7 @@ def _orchestrator(
 ) -> Orchestrator:
     return Orchestrator(
         registry=registry,
-        limiter=_limiter(settings),
+        admission=_admission(settings),
         drain=drain,
         observer=_observer(settings, metrics),
         store=store,

@@ -21,6 +21,7 @@ from millstream.errors import (
     StoreUnavailable,
     UnknownModel,
 )
+from millstream.middleware.answers import challenge_headers
 from millstream.middleware.failures import unexpected
 from millstream.types import Failure, Outcome
 
@@ -122,6 +123,8 @@ async def _millstream_error(_request: Request, error: Exception) -> JSONResponse
         raise error
     status = next(status for kind, status in _STATUSES if isinstance(error, kind))
     headers = {"retry-after": str(ENGINE_RETRY_AFTER_SECONDS)} if status == 503 else {}
+    if isinstance(error, NotAuthenticated | NotAllowed):
+        headers |= challenge_headers(error)
     if error.code == "cost_exceeds_limit":
         headers["x-should-retry"] = "false"
     failure = Failure(
