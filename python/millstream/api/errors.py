@@ -22,7 +22,7 @@ from millstream.errors import (
     StoreUnavailable,
     UnknownModel,
 )
-from millstream.middleware.answers import challenge_headers
+from millstream.middleware.challenge import challenge_headers
 from millstream.telemetry.logging import get_logger
 from millstream.types import Failure, Outcome
 
