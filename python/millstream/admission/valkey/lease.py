@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from millstream.admission.costs import MOST
 from millstream.admission.leases import Lease
 
 if TYPE_CHECKING:
     from millstream.admission.base import Cost
     from millstream.admission.valkey.meters import ValkeySnapshot
     from millstream.admission.valkey.quotas import Scopes
-
-MOST_TOKENS = 1 << 40
 
 Charges = list[list[int]]
 
@@ -32,7 +31,6 @@ class ValkeyLease(Lease):
     """What was reserved, where it was charged, and until when it certainly has expired."""
 
     __slots__ = (
-        "__weakref__",
         "_charged",
         "_endings",
         "charges",
@@ -76,7 +74,7 @@ class ValkeyLease(Lease):
 
     def settle(self, actual: int) -> bool:
         """Charge the tokens that were really used, and the request."""
-        return self._end(actual)
+        return self._end(_tokens(actual))
 
     def cancel(self, emitted: int) -> bool:
         """Charge the prompt and the tokens emitted until the stream was given up."""
@@ -103,7 +101,6 @@ class ValkeyLease(Lease):
         return min(max(left, 0), meter.limit)
 
     def _end(self, actual: int, *, undone: bool = False) -> bool:
-        _tokens(actual)
         if self.ended or self._endings.has_expired(self):
             return False
         self.ended = True
@@ -113,6 +110,6 @@ class ValkeyLease(Lease):
 
 
 def _tokens(number: int) -> int:
-    if not 0 <= number <= 2 * MOST_TOKENS:
-        raise ValueError(f"a cost must lie in 0..={MOST_TOKENS}, not {number}")
+    if not 0 <= number <= MOST:
+        raise ValueError(f"a cost must lie in 0..={MOST}, not {number}")
     return number
