@@ -9,10 +9,9 @@ from millstream.admission.leases import Lease
 
 if TYPE_CHECKING:
     from millstream.admission.base import Cost
+    from millstream.admission.valkey.calls import Charges
     from millstream.admission.valkey.meters import ValkeySnapshot
     from millstream.admission.valkey.quotas import Scopes
-
-Charges = list[list[int]]
 
 
 class Endings(Protocol):

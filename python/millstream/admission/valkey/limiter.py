@@ -14,6 +14,7 @@ from millstream.admission.costs import check_cost, impossible
 from millstream.admission.leases import Refusal
 from millstream.admission.memory import LEASE_TTL_NS, OPEN_RETRY_NS
 from millstream.admission.unlimited import NOTHING_LIMITED, UnlimitedLease
+from millstream.admission.valkey.calls import UNKNOWN, Calls
 from millstream.admission.valkey.errands import Errands
 from millstream.admission.valkey.lease import ValkeyLease
 from millstream.admission.valkey.link import Link
@@ -21,7 +22,6 @@ from millstream.admission.valkey.meters import DIMENSIONS, snapshot_of
 from millstream.admission.valkey.outage import LimiterObserver, Outage, Unobserved, Unreachable
 from millstream.admission.valkey.quotas import UNIT_NS, ScopeBook, Scopes
 from millstream.admission.valkey.renewals import Renewals
-from millstream.admission.valkey.script import SERVER_TIME, SPARE_MS, Call
 from millstream.admission.valkey.share import ShareLimiter
 from millstream.errors import LimiterUnavailable
 
@@ -35,8 +35,6 @@ CALL_SECONDS = 1.0
 
 CLOSE_SECONDS = 2.0
 """How long `close` waits for settlements to arrive."""
-
-_UNKNOWN = -1
 
 
 class ValkeyLimiter:
@@ -60,21 +58,17 @@ class ValkeyLimiter:
         reading: Callable[[], int] | None = None,
     ) -> None:
         self._clock = clock
-        self._reading = reading or (lambda: SERVER_TIME)
         self._lease_ns = int(settings.lease_seconds * 1e9)
         self._refuses = settings.when_down == "refuse"
         self._share = ShareLimiter(
             settings.instances * workers, clock=clock, lease_ttl_ns=local_lease_ttl_ns
         )
         self._book = ScopeBook(settings.namespace)
+        self._calls = Calls(self._book, lease_ns=self._lease_ns, reading=reading)
         self._link = Link(settings.url, call_seconds=call_seconds)
-        probe = Call(self._book.probe, self._head("probe"))
-        self._errands = Errands(
-            self._link, Outage(observer or Unobserved()), probe, clock=clock
-        )
-        self._renewals = Renewals(
-            self._errands, self._book, self._head, lease_ns=self._lease_ns, clock=clock
-        )
+        outage = Outage(observer or Unobserved())
+        self._errands = Errands(self._link, outage, self._calls.probe(), clock=clock)
+        self._renewals = Renewals(self._errands, self._calls, lease_ns=self._lease_ns, clock=clock)
         self._prefix = secrets.token_urlsafe(9)
         self._numbers = count()
         self._tasks: list[asyncio.Task[None]] = []
@@ -109,8 +103,8 @@ class ValkeyLimiter:
             return UnlimitedLease(cost.tokens)
         prepared = self._book.prepared(scopes)
         name = f"{self._prefix}{next(self._numbers)}:{cost.kibibytes}"
-        call = self._reservation(prepared, name, cost, again=False)
-        again = self._reservation(prepared, name, cost, again=True)
+        call = self._calls.reserve(prepared, name, cost)
+        again = self._calls.reserve(prepared, name, cost, again=True)
         try:
             answer = self._errands.ask(call, again=again)
         except Unreachable as error:
@@ -131,8 +125,7 @@ class ValkeyLimiter:
             return NOTHING_LIMITED
         prepared = self._book.prepared(scopes)
         try:
-            call = Call(prepared.keys, self._head("peek"), prepared.quotas)
-            meters: Any = await self._errands.ask(call)
+            meters: Any = await self._errands.ask(self._calls.peek(prepared))
         except Unreachable as error:
             if self._refuses:
                 raise _unavailable() from error
@@ -142,22 +135,14 @@ class ValkeyLimiter:
     def end(self, lease: ValkeyLease, *, undone: bool, actual: int) -> None:
         """Send the ending of a lease on its way."""
         self._renewals.remove(lease)
-        cost = lease.cost
-        charged = (lease.name, undone, actual, cost.tokens, cost.requests, lease.charges)
-        call = Call(lease.scopes.keys, (*self._head("finish"), *charged))
+        call = self._calls.finish(
+            lease.scopes, lease.name, lease.cost, lease.charges, actual=actual, undone=undone
+        )
         self._errands.tell(call, deadline_ns=lease.expires_ns)
 
     def has_expired(self, lease: ValkeyLease) -> bool:
         """Whether the lease was neither ended nor renewed in all its time."""
         return self._clock() >= lease.expires_ns
-
-    def _head(self, operation: str) -> tuple[object, ...]:
-        return (operation, self._reading(), self._lease_ns // UNIT_NS, SPARE_MS)
-
-    def _reservation(self, scopes: Scopes, name: str, cost: Cost, *, again: bool) -> Call:
-        amounts = (cost.requests, cost.tokens, cost.kibibytes)
-        operation = (*self._head("reserve"), name, again, *amounts)
-        return Call(scopes.keys, operation, scopes.quotas)
 
     def _decision(self, answer: Any, name: str, scopes: Scopes, cost: Cost) -> Lease | Refusal:
         taken, about, meters = answer
@@ -204,7 +189,7 @@ class ValkeyLimiter:
         """End a lease that may have been taken: nobody knows where it was charged, so what it
         reserved stays charged, and what it holds is let go."""
         if error.sent:
-            charges = [[_UNKNOWN, _UNKNOWN, 0, 0] for _ in scopes.names]
+            charges = [UNKNOWN] * len(scopes.names)
             lease = self._lease(name, scopes, cost, charges, None)
             self.end(lease, undone=False, actual=cost.tokens)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -88,9 +87,9 @@ def _bucket(requests: RequestRate | None) -> tuple[int, int, int, int]:
     rate = requests.fraction
     period = rate.denominator * _UNITS_PER_SECOND
     for scale in (period * UNIT_NS, period // gcd(rate.numerator, period)):
-        gained = Fraction(rate.numerator * scale, period)
+        gained = rate.numerator * scale // period
         if max(scale, gained, requests.burst * scale) <= LARGEST:
-            return int(gained), scale, requests.burst, period
+            return gained, scale, requests.burst, period
     raise ConfigError(
         f"limits.requests: a burst of {requests.burst} at {rate} requests per second is too large"
         " to be counted in Valkey without rounding: lower the burst, or choose a rounder rate"

@@ -5,41 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from millstream.admission.valkey.outage import Unreachable
-from millstream.admission.valkey.script import Call
 
 if TYPE_CHECKING:
+    from millstream.admission.valkey.calls import Calls
     from millstream.admission.valkey.errands import Errands
     from millstream.admission.valkey.lease import ValkeyLease
-    from millstream.admission.valkey.quotas import ScopeBook
 
 MOST_LEASES = 256
 """In one call, which nobody else's may interrupt."""
 
-Head = Callable[[str], tuple[object, ...]]
-
 
 class Renewals:
-    """The open leases; one that its owner has dropped is left to expire.
-
-    ``head`` begins an operation of the script by its name.
-    """
+    """The open leases; one that its owner has dropped is left to expire."""
 
     def __init__(
         self,
         errands: Errands,
-        book: ScopeBook,
-        head: Head,
+        calls: Calls,
         *,
         lease_ns: int,
         clock: Callable[[], int],
     ) -> None:
         self._errands = errands
-        self._book = book
-        self._head = head
+        self._calls = calls
         self._lease_ns = lease_ns
         self._clock = clock
         self._open: WeakValueDictionary[str, ValkeyLease] = WeakValueDictionary()
@@ -72,21 +64,12 @@ class Renewals:
             await self._renew(leases[at : at + MOST_LEASES])
 
     async def _renew(self, leases: Sequence[ValkeyLease]) -> None:
-        answers = await self._errands.ask(self._call(leases))
+        call = self._calls.renew({lease.name: lease.scopes.names for lease in leases})
+        answers: Any = await self._errands.ask(call)
         now_ns = self._clock()
-        assert isinstance(answers, list)
         for lease, is_open in zip(leases, answers, strict=True):
             if is_open:
                 lease.expires_ns = now_ns + self._lease_ns
             else:
                 lease.expires_ns = now_ns
                 self.remove(lease)
-
-    def _call(self, leases: Sequence[ValkeyLease]) -> Call:
-        members: dict[str, list[str]] = {}
-        for lease in leases:
-            for scope in lease.scopes.names:
-                members.setdefault(scope, []).append(lease.name)
-        names = [lease.name for lease in leases]
-        operation = (*self._head("renew"), names, list(members.values()))
-        return Call(self._book.keys(list(members)), operation)

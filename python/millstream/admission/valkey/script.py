@@ -10,12 +10,8 @@ import msgspec
 
 PARTS = ("state", "timeline", "bucket", "window", "scope", "answer", "operations")
 
-SPARE_MS = 10_000
-"""How much longer than needed idle keys are kept: a TTL that is cut short must lose nothing."""
-
 SERVER_TIME = -1
 
-Word = str | int | bool
 Operation = tuple[object, ...]
 
 _encode = msgspec.msgpack.Encoder().encode
