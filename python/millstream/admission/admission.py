@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from millstream.admission.base import Limiter
+    from millstream.admission.base import Limiter, ScopedLimits
     from millstream.admission.book import LimitBook
     from millstream.admission.demand import Demand
     from millstream.admission.leases import Snapshot
@@ -73,7 +73,11 @@ class Admission:
 
     async def peek(self, tenant: str, model: str) -> Snapshot:
         """What is left for this tenant's use of this model; takes nothing."""
-        return await self.limiter.peek(self._book.scopes(tenant, model))
+        return await self.limiter.peek(self.scopes(tenant, model))
+
+    def scopes(self, tenant: str, model: str) -> tuple[ScopedLimits, ...]:
+        """The scopes that limit this tenant's use of this model."""
+        return self._book.scopes(tenant, model)
 
     def replace(self, book: LimitBook) -> None:
         """Go on under other limits: what is in use stays in use, and who waits waits under them."""
