@@ -85,6 +85,12 @@ class Lease(ABC):
         """The limits that it was reserved under; empty if it does not know them."""
         return ()
 
+    @property
+    def quota_remaining(self) -> int | None:
+        """Tokens left in the tightest scope right after the reservation; None is no limit."""
+        tokens = self.snapshot.tokens
+        return None if tokens is None else tokens.remaining
+
     @abstractmethod
     def settle(self, actual: int) -> bool:
         """Charge the tokens that were really used, and the request."""
