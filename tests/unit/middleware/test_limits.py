@@ -268,3 +268,12 @@ async def test_it_registers_with_the_wrapper_that_is_there(bench: Bench) -> None
     await bench.around(app)(exchange.scope, exchange.receive, wrapped)
     assert seen == [wrapped]
     assert exchange.fields["x-ratelimit-limit-tokens"] == "100"
+
+
+def test_the_scopes_of_a_key_are_the_same_tuple_again() -> None:
+    # By which the limiter finds what it has made of them.
+    scopes = client_address_scopes(LIMITS)
+    assert scopes(request().scope) is scopes(request().scope)
+    tenants = tenant_scopes(LIMITS)
+    assert tenants(request(tenant="a").scope) is tenants(request(tenant="a").scope)
+    assert tenants(request(tenant="a").scope) != tenants(request(tenant="b").scope)
