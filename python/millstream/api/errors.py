@@ -21,7 +21,7 @@ from millstream.errors import (
     StoreUnavailable,
     UnknownModel,
 )
-from millstream.middleware.answers import challenge_headers
+from millstream.middleware.challenge import challenge_headers
 from millstream.middleware.failures import unexpected
 from millstream.types import Failure, Outcome
 

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from millstream.errors import NotAllowed, NotAuthenticated
-from millstream.middleware.answers import refuse
+from millstream.middleware.challenge import refuse
+from millstream.middleware.shown import shown, who
 from millstream.middleware.state import state_of
+from millstream.telemetry.audit import NoAudit
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from millstream.identity.authenticator import Authenticator, Identified
+    from millstream.telemetry.audit import AuditLog
 
 PROBES = frozenset({"/healthz", "/readyz"})
 """Paths for those who watch the server and have no credential."""
 
 _POLICY_VIOLATION = 1008
-
-
-class Audit(Protocol):
-    """Where it is written who was refused and whose scopes were trimmed."""
-
-    def record(self, event: str, **fields: str | int | float | bool | None) -> None:
-        """Write one event."""
-        ...
 
 
 class AuthenticationMiddleware:
@@ -42,12 +37,12 @@ class AuthenticationMiddleware:
         app: ASGIApp,
         authenticator: Authenticator,
         *,
-        audit: Audit | None = None,
+        audit: AuditLog | None = None,
         open_paths: Collection[str] = PROBES,
     ) -> None:
         self.app = app
         self._authenticator = authenticator
-        self._audit = audit
+        self._audit = audit or NoAudit()
         self._open_paths = frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,25 +66,23 @@ class AuthenticationMiddleware:
         state["principal"] = principal
         state["tenant"] = identified.tenant
         state["scopes"] = identified.scopes
-        if identified.dropped and self._audit is not None:
+        if identified.dropped:
             self._audit.record(
                 "scopes_dropped",
-                request_id=state.get("request_id"),
-                tenant=identified.tenant,
-                subject=principal.subject,
-                role=principal.role,
-                dropped=" ".join(sorted(identified.dropped)),
+                role=None if principal.role is None else shown(principal.role),
+                dropped=shown(" ".join(sorted(identified.dropped))),
+                **who(state),
             )
 
     def _record_refusal(self, scope: Scope, error: NotAuthenticated | NotAllowed) -> None:
-        if self._audit is None:
-            return
         known = isinstance(error, NotAllowed)
+        client = scope.get("client")
+        # No path: it may name a stream, and no router has told which part of it would.
         self._audit.record(
-            "tenant_refused" if known else "authentication_refused",
-            request_id=state_of(scope).get("request_id"),
+            "not_allowed" if known else "not_authenticated",
             reason=error.code if isinstance(error, NotAllowed) else error.reason,
-            path=scope["path"],
+            client=shown(client[0]) if client else None,
+            **{**who(state_of(scope)), "subject": error.subject and shown(error.subject)},
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from millstream.middleware.answers import answer_error
+from millstream.middleware.answers import answer
 from millstream.middleware.response_start import response_start
 from millstream.middleware.state import state_of
 from millstream.telemetry.logging import get_logger
@@ -40,7 +40,7 @@ class FailureMiddleware:
             if start.status is not None:
                 raise
             failure = unexpected(error, request_id=state_of(scope).get("request_id"))
-            await answer_error(scope, send, 500, failure)
+            await answer(scope, send, 500, failure)
 
 
 def unexpected(error: Exception, *, request_id: str | None = None) -> Failure:

@@ -9,7 +9,7 @@ from millstream.admission.base import Cost
 from millstream.admission.headers import ratelimit_headers, refusal_headers
 from millstream.admission.leases import Lease, Refusal
 from millstream.errors import CostExceedsLimit, LimiterUnavailable
-from millstream.middleware.answers import answer_error
+from millstream.middleware.answers import answer
 from millstream.middleware.response_start import response_start
 from millstream.middleware.shown import route_of, shown, who
 from millstream.middleware.state import state_of
@@ -90,11 +90,11 @@ class LimitMiddleware:
             lease = await self._limiter.reserve(scopes, cost)
         except CostExceedsLimit as error:
             failure = Failure(str(error), "invalid_request_error", error.code)
-            await answer_error(scope, send, 400, failure, {"x-should-retry": "false"})
+            await answer(scope, send, 400, failure, {"x-should-retry": "false"})
         except LimiterUnavailable as error:
             failure = Failure(str(error), "server_error", error.code)
             retry = {"retry-after": str(UNAVAILABLE_RETRY_SECONDS)}
-            await answer_error(scope, send, 503, failure, retry)
+            await answer(scope, send, 503, failure, retry)
         else:
             if isinstance(lease, Refusal):
                 await self._refuse(scope, send, lease)
@@ -137,7 +137,7 @@ class LimitMiddleware:
             f"Try again in {refusal.retry_after_ms} ms."
         )
         failure = Failure(message, "rate_limit_error", "rate_limit_exceeded")
-        await answer_error(scope, send, 429, failure, refusal_headers(refusal))
+        await answer(scope, send, 429, failure, refusal_headers(refusal))
 
 
 def quota_before(lease: Lease) -> int | None:
