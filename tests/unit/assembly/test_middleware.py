@@ -23,6 +23,7 @@ from tests.unit.middleware.asgi import Exchange, request, settle
 from tests.unit.middleware.test_hooks import Heard
 from tests.unit.scripted_engine import ScriptedEngine, fail
 from tests.unit.streams.parts import ManualEngine
+from tests.waiting import until_true
 
 PAGE = "https://app.example"
 COMPLETIONS, STREAMS = "/v1/completions", "/v1/streams"
@@ -210,18 +211,10 @@ def begin(engine: ManualEngine, number: int) -> None:
     engine.token(number, "Paris")
 
 
-async def eventually(condition: Callable[[], bool]) -> None:
-    for _ in range(5000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError
-
-
 async def abandoned(app: FastAPI, path: str, **fields: object) -> Connection:
     connection = Connection(path, ASKED | fields)
     serving = asyncio.ensure_future(app(connection.scope, connection.receive, connection.send))
-    await eventually(lambda: len(connection.sent) > 1)
+    await until_true(lambda: len(connection.sent) > 1)
     connection.left.set()
     await serving
     await settle()
@@ -270,7 +263,7 @@ async def test_a_client_that_leaves_a_whole_answer_is_a_499(
     engine.script = begin
     connection = Connection(COMPLETIONS, ASKED)
     serving = asyncio.ensure_future(app(connection.scope, connection.receive, connection.send))
-    await eventually(lambda: bool(engine.submitted))
+    await until_true(lambda: bool(engine.submitted))
     connection.left.set()
     await serving
     await settle()
@@ -297,7 +290,7 @@ async def test_hooks_that_run_are_awaited_at_the_end(
         sent.append(message["type"])
 
     running = asyncio.ensure_future(app({"type": "lifespan", "state": {}}, receive, send))
-    await eventually(lambda: bool(sent))
+    await until_true(lambda: bool(sent))
     await abandoned(app, STREAMS)
     services = app.state.services
     services.drain._seconds = 0.0
