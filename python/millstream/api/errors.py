@@ -114,7 +114,7 @@ def failed_stream_response(
     outcome: Outcome, failure: Failure, *, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     """The answer to a request without streaming whose stream did not end well."""
-    if failure.type == "invalid_request_error":
+    if failure.type == "invalid_request_error" and outcome is not Outcome.CLIENT_GONE:
         # Refused where it was to be computed: the engine checks again what was checked here.
         return error_response(400, failure, headers=headers)
     return error_response(_OUTCOME_STATUSES.get(outcome, 500), failure, headers=headers)
