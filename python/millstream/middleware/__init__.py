@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from millstream.middleware.access_log import AccessLogMiddleware
     from millstream.middleware.audit import AuditMiddleware
     from millstream.middleware.authentication import AuthenticationMiddleware
+    from millstream.middleware.failures import FailureMiddleware
     from millstream.middleware.hook_events import Admitted, Ended, FirstByte, RequestHooks
     from millstream.middleware.hooks import HookMiddleware
     from millstream.middleware.limit_scopes import client_address_scopes, tenant_scopes
@@ -25,6 +26,7 @@ __all__ = [
     "AuditMiddleware",
     "AuthenticationMiddleware",
     "Ended",
+    "FailureMiddleware",
     "FirstByte",
     "HookMiddleware",
     "LimitMiddleware",
@@ -40,6 +42,7 @@ _HOMES = {
     "access_log": ("AccessLogMiddleware",),
     "audit": ("AuditMiddleware",),
     "authentication": ("AuthenticationMiddleware",),
+    "failures": ("FailureMiddleware",),
     "hook_events": ("Admitted", "Ended", "FirstByte", "RequestHooks"),
     "hooks": ("HookMiddleware",),
     "limit_scopes": ("client_address_scopes", "tenant_scopes"),
