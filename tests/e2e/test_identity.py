@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -103,9 +104,8 @@ def test_openai_python_talks_with_an_api_key(guarded: Guarded) -> None:
 
 
 def test_a_wrong_key_is_an_authentication_error(guarded: Guarded) -> None:
-    with guarded.client("sk-wrong") as client:
-        with pytest.raises(openai.AuthenticationError) as raised:
-            chat(client)
+    with guarded.client("sk-wrong") as client, pytest.raises(openai.AuthenticationError) as raised:
+        chat(client)
     error = raised.value
     assert (error.status_code, error.code, error.type) == (
         401,
@@ -152,6 +152,23 @@ def test_a_head_request_is_told_no_body(guarded: Guarded) -> None:
     assert refused.status_code == 401
     assert int(refused.headers["content-length"]) > 0
     assert refused.content == b""
+
+
+def test_the_audit_trail_tells_who_was_refused_and_shows_no_secret(guarded: Guarded) -> None:
+    key, narrow = (
+        guarded.key(),
+        guarded.keys(*("create", "--tenant", "acme", "--role", "reader"), *("--scope", "*")),
+    )
+    guarded.keys("revoke", key[:11])
+    guarded.ask("GET", "/v1/models", key)
+    guarded.ask("GET", "/v1/models", narrow)
+    text = (guarded.config.parent / "audit.jsonl").read_text()
+    records = [json.loads(line) for line in text.splitlines()]
+    refused = [record for record in records if record.get("subject") == key[:11]]
+    assert [(one["event"], one["reason"]) for one in refused] == [("not_authenticated", "revoked")]
+    trimmed = [record for record in records if record.get("subject") == narrow[:11]]
+    assert [(one["event"], one["dropped"]) for one in trimmed] == [("scopes_dropped", "*")]
+    assert key[12:] not in text + guarded.server.log.read_text()
 
 
 def test_probes_need_no_credential_and_metrics_do(guarded: Guarded) -> None:
