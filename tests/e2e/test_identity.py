@@ -67,11 +67,10 @@ class Guarded:
     def client(self, key: str) -> openai.OpenAI:
         return openai.OpenAI(base_url=f"{self.server.url}/v1", api_key=key, max_retries=0)
 
-    def ask(self, method: str, path: str, key: str, **more: object) -> httpx.Response:
+    def ask(self, method: str, path: str, key: str, json: object = None) -> httpx.Response:
         headers = {"authorization": f"Bearer {key}"}
-        return httpx.request(
-            method, f"{self.server.url}{path}", headers=headers, timeout=30, **more
-        )  # type: ignore[arg-type]
+        url = f"{self.server.url}{path}"
+        return httpx.request(method, url, headers=headers, json=json, timeout=30)
 
 
 @pytest.fixture(scope="module")
