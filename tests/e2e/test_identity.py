@@ -6,13 +6,17 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import jwt
 import openai
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
 
 from tests.e2e.http1 import Connection
 from tests.e2e.servers import MODEL, Server, free_port, millstream_command, serving
@@ -31,7 +35,8 @@ routes = [{ engine = "local" }]
 [auth]
 mode = "required"
 keys_file = "KEYS"
-tenant_from = ["key", "header"]
+jwt = { algorithms = ["ES256"], jwks_file = "JWKS", issuer = "https://id.example", audience = "m" }
+tenant_from = ["jwt", "key", "header"]
 
 [auth.roles]
 app = ["chat:create", "models:read", "streams:*", "durable:*"]
@@ -53,6 +58,7 @@ class Guarded:
 
     server: Server
     config: Path
+    signer: ec.EllipticCurvePrivateKey
 
     def keys(self, *arguments: str) -> str:
         command = [sys.executable, "-m", "millstream.cli", "keys", *arguments]
@@ -63,6 +69,18 @@ class Guarded:
 
     def key(self, role: str = "app", tenant: str = "acme") -> str:
         return self.keys("create", "--tenant", tenant, "--role", role)
+
+    def token(self, **claims: object) -> str:
+        held = {
+            "sub": "ann",
+            "iss": "https://id.example",
+            "aud": "m",
+            "exp": int(time.time()) + 600,
+            "tenant": "acme",
+            "role": "app",
+            **claims,
+        }
+        return jwt.encode(held, self.signer, "ES256", {"kid": "one"})
 
     def client(self, key: str) -> openai.OpenAI:
         return openai.OpenAI(base_url=f"{self.server.url}/v1", api_key=key, max_retries=0)
@@ -77,12 +95,15 @@ class Guarded:
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("guarded")
     config = folder / "millstream.toml"
-    text = CONFIG.replace("KEYS", str(folder / "keys.jsonl"))
-    config.write_text(text.replace("AUDIT", str(folder / "audit.jsonl")))
+    text = CONFIG.replace('"KEYS"', f'"{folder}/keys.jsonl"').replace("JWKS", f"{folder}/jwks.json")
+    config.write_text(text.replace("AUDIT", f"{folder}/audit.jsonl"))
     (folder / "keys.jsonl").touch()
+    signer = ec.generate_private_key(ec.SECP256R1())
+    public = ECAlgorithm.to_jwk(signer.public_key(), as_dict=True)
+    (folder / "jwks.json").write_text(json.dumps({"keys": [{**public, "kid": "one"}]}))
     port = free_port()
     with serving(millstream_command(port, config), port=port, folder=folder) as running:
-        yield Guarded(running, config)
+        yield Guarded(running, config, signer)
 
 
 def chat(client: openai.OpenAI) -> str:
@@ -100,6 +121,45 @@ def test_openai_python_talks_with_an_api_key(guarded: Guarded) -> None:
     with guarded.client(guarded.key()) as client:
         assert chat(client)
         assert [model.id for model in client.models.list()] == [MODEL]
+
+
+def test_openai_python_talks_with_an_access_token(guarded: Guarded) -> None:
+    with guarded.client(guarded.token(scope="chat:create models:read admin:config")) as client:
+        assert chat(client)
+        assert client.models.list().data
+
+
+@pytest.mark.parametrize(
+    "claims", [{"exp": 1}, {"iss": "https://evil.example"}, {"aud": "other"}, {"nbf": 2**40}]
+)
+def test_a_token_that_does_not_hold_is_an_authentication_error(
+    guarded: Guarded, claims: dict[str, object]
+) -> None:
+    token = guarded.token(**claims)
+    with guarded.client(token) as client, pytest.raises(openai.AuthenticationError):
+        client.models.list()
+
+
+def test_a_tokens_role_and_tenant_bound_what_it_may(guarded: Guarded) -> None:
+    for claims, code in (
+        ({"role": "unknown", "scope": "*"}, "insufficient_scope"),
+        ({"role": "reader", "scope": "chat:create"}, "insufficient_scope"),
+        ({"tenant": "gone"}, "unknown_tenant"),
+    ):
+        with (
+            guarded.client(guarded.token(**claims)) as client,
+            pytest.raises(openai.PermissionDeniedError) as raised,
+        ):
+            chat(client)
+        assert raised.value.code == code
+
+
+def test_a_token_and_a_key_of_one_tenant_share_its_streams(guarded: Guarded) -> None:
+    asked = {"model": MODEL, "prompt": "a", "max_tokens": 2, "resumable": True}
+    made = guarded.ask("POST", "/v1/streams", guarded.token(), asked).headers["x-stream-id"]
+    assert guarded.ask("GET", f"/v1/streams/{made}", guarded.key()).status_code == 200
+    other = guarded.token(tenant="other")
+    assert guarded.ask("GET", f"/v1/streams/{made}", other).status_code == 404
 
 
 def test_a_wrong_key_is_an_authentication_error(guarded: Guarded) -> None:
