@@ -51,4 +51,5 @@ def _keys(file: str | None) -> KeyRing | None:
     try:
         return KeyRing(Path(file))
     except ConfigError as error:
-        raise ConfigError(f"auth.keys_file: {error}; `millstream keys create` makes it") from error
+        remedy = "" if Path(file).exists() else "; `millstream keys create` makes it"
+        raise ConfigError(f"auth.keys_file: {error}{remedy}") from error

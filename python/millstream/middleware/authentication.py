@@ -28,9 +28,9 @@ class AuthenticationMiddleware:
     """Puts ``principal``, ``tenant`` and ``scopes`` into the state, or answers 401 or 403.
 
     It answers before any of the body is read, and alike for paths that exist and those that do
-    not; 503 while the keys cannot be had that tokens are checked with. A WebSocket is closed with 1008 instead. ``open_paths`` are served as they come, with
-    nothing in the state. What an application around this one has found stands while
-    authentication is off.
+    not; 503 while the keys cannot be had that tokens are checked with. A WebSocket is closed with
+    1008 instead. ``open_paths`` are served as they come, with nothing in the state. What an
+    application around this one has found stands while authentication is off.
     """
 
     def __init__(

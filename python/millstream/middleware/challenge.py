@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 
 NO_CREDENTIAL = "missing"
 """The reason of a `NotAuthenticated` for a request that has no credential at all."""
+KEYS_RETRY_SECONDS = 5
 
 _REALM = 'Bearer realm="millstream"'
-
-
-KEYS_RETRY_SECONDS = 5
 
 
 async def refuse(scope: Scope, send: Send, error: Refused) -> None:
