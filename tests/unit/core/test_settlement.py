@@ -23,7 +23,8 @@ def closed(outcome: str = "completed", *, integrity: bool = False) -> _core.Log:
 
 
 def frames(log: _core.Log, *, after: int = 0, **options: Any) -> bytes:
-    encoder = _core.Encoder(**{"chunk_id": "c1", "model": "m", "created": 7} | options)
+    defaults: dict[str, Any] = {"chunk_id": "c1", "model": "m", "created": 7}
+    encoder = _core.Encoder(**defaults | options)
     return _core.Reader(log, encoder, after=after).take()
 
 
@@ -123,7 +124,7 @@ def test_without_metadata_the_bytes_are_those_of_a_stream_without_figures(
     plain = _core.Log()
     plain.append(Kind.TOKEN, "hi", token_count=1, time_ns=1)
     plain.close("completed", time_ns=2)
-    options = {"dialect": dialect, "framing": framing}
+    options: dict[str, Any] = {"dialect": dialect, "framing": framing}
     assert frames(closed(), **options) == frames(plain, **options)
 
 
