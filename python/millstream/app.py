@@ -11,7 +11,7 @@ from time import monotonic_ns, time_ns
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from millstream.admission import MemoryLimiter, sole_worker
+from millstream.admission import Admission, MemoryLimiter, sole_worker
 from millstream.api import (
     chat,
     completions,
@@ -25,9 +25,8 @@ from millstream.api import (
 )
 from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
-from millstream.assembly.limits import limits_of
+from millstream.assembly.limits import book_of, lease_ttl_ns, limited
 from millstream.config import (
-    LimitSettings,
     Settings,
     StoreSettings,
     StreamSettings,
@@ -56,8 +55,6 @@ from millstream.streams.timers import StreamTimers
 from millstream.telemetry.diagnostics import usable_processors
 from millstream.telemetry.metrics import Metrics
 from millstream.telemetry.shared_files import metrics_directory
-
-_LEASE_MARGIN_SECONDS = 300.0
 
 
 class App(FastAPI):
@@ -96,7 +93,7 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
 async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     """Everything that one worker runs; the stack gives it all back in reverse order."""
     directory = metrics_directory()
-    if any(scope.dimensions() for scope in _limited(settings)):
+    if settings.limiter.kind == "memory" and limited(settings):
         await stack.enter_async_context(sole_worker(directory))
     others = stack.enter_context(companions(directory))
     metrics = Metrics(settings.models, directory)
@@ -196,20 +193,9 @@ def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, Serv
     }
 
 
-def _limited(settings: Settings) -> list[LimitSettings]:
-    return [settings.limits, *(model.limits for model in settings.models.values())]
-
-
-def _limiter(settings: Settings) -> MemoryLimiter:
-    models = {name: limits_of(model.limits) for name, model in settings.models.items()}
-    longest = max(model.timeouts.total_seconds for model in settings.models.values())
-    return MemoryLimiter(
-        limits_of(settings.limits),
-        models,
-        clock=monotonic_ns,
-        # No stream outlives its deadline by more than a sweep, so that no owner need renew.
-        lease_ttl_ns=int((longest + _LEASE_MARGIN_SECONDS) * 1e9),
-    )
+def _admission(settings: Settings) -> Admission:
+    limiter = MemoryLimiter(clock=monotonic_ns, lease_ttl_ns=lease_ttl_ns(settings))
+    return Admission(limiter, book_of(settings), clock=monotonic_ns)
 
 
 def _orchestrator(
@@ -221,7 +207,7 @@ def _orchestrator(
 ) -> Orchestrator:
     return Orchestrator(
         registry=registry,
-        limiter=_limiter(settings),
+        admission=_admission(settings),
         drain=drain,
         observer=_observer(settings, metrics),
         store=store,

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from millstream import app as assembly
-from millstream.admission import sole_worker
+from millstream.admission import Demand, sole_worker
 from millstream.api.health import HUNG_STEP_NS
 from millstream.api.services import Services
 from millstream.config import Settings, load_settings
@@ -113,10 +113,10 @@ async def test_a_lease_lives_as_long_as_the_longest_stream_may(
     app = assembly.create_app(load_settings(path, environ={}))
     async with app.router.lifespan_context(app):
         services: Services = app.state.services
-        limiter = services.orchestrator._limiter
-        assert limiter.admit("m", 1)
+        admission = services.orchestrator._admission
+        assert await admission.admit([Demand("default", "m", 1)])
         now[0] = 86_400 * 1_000_000_000
-        assert not limiter.admit("m", 1)
+        assert not await admission.admit([Demand("default", "m", 1)])
 
 
 async def test_a_stream_is_sent_past_the_layers_of_the_app() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from millstream.admission.admission import Admission
 from millstream.admission.base import Cost, Limiter, ScopedLimits
 from millstream.admission.book import LimitBook
+from millstream.admission.demand import Demand
 from millstream.admission.leases import Dimension, Lease, Meter, Refusal, Snapshot
 from millstream.admission.memory import MemoryLimiter
 from millstream.admission.policies import (
@@ -15,10 +17,13 @@ from millstream.admission.policies import (
     estimated_cost,
 )
 from millstream.admission.sole_worker import sole_worker
+from millstream.admission.unlimited import UnlimitedLease
 
 __all__ = [
+    "Admission",
     "BytesInFlight",
     "Cost",
+    "Demand",
     "Dimension",
     "Lease",
     "LimitBook",
@@ -32,6 +37,7 @@ __all__ = [
     "ScopedLimits",
     "Snapshot",
     "TokenWindow",
+    "UnlimitedLease",
     "estimated_cost",
     "sole_worker",
 ]

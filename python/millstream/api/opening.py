@@ -66,13 +66,13 @@ async def open_stream(
     for a key of another request, and what `Orchestrator.open` raises.
     """
     if keyed is None:
-        return _begin(services, generation, stream_id)
+        return await _begin(services, generation, stream_id)
     stream_id = stream_id or new_stream_id()
     earlier = await _claimed(services, generation, keyed, stream_id)
     if earlier is not None:
         return _replayed(earlier)
     try:
-        opened = _begin(services, generation, stream_id)
+        opened = await _begin(services, generation, stream_id)
     except BaseException:
         await services.store.release(keyed.key, stream_id)
         raise
@@ -91,8 +91,10 @@ def stream_path(stream_id: str) -> str:
     return f"/v1/streams/{stream_id}"
 
 
-def _begin(services: Services, generation: Generation, stream_id: str | None) -> Opened | Refusal:
-    opened = services.orchestrator.open(generation, stream_id=stream_id)
+async def _begin(
+    services: Services, generation: Generation, stream_id: str | None
+) -> Opened | Refusal:
+    opened = await services.orchestrator.open(generation, stream_id=stream_id)
     if isinstance(opened, Refusal):
         return opened
     retained = retained_headers(opened.id) if generation.retained else {}

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from millstream._core import Log
-from millstream.admission import Lease, Refusal, estimated_cost
+from millstream.admission import Demand, Lease, Refusal, estimated_cost
 from millstream.errors import EngineUnavailable
 from millstream.store.descriptor import BranchDescriptor, Descriptor, DialectName
 from millstream.store.recording import Recording
-from millstream.streams.admittance import Demand, admit_all
 from millstream.streams.branch import BranchRun, Deadlines
 from millstream.streams.stream import Stream
 from millstream.types import SamplingParams
 
 if TYPE_CHECKING:
-    from millstream.admission import MemoryLimiter
+    from millstream.admission import Admission
     from millstream.config import StreamPolicy
     from millstream.engines.base import Engine
     from millstream.store import StreamStore
@@ -60,6 +59,12 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a reader follows; if not, the answer is the whole text and all of it is kept."""
     policy: StreamPolicy
     tenant: str = "default"
+    urgency: int = 3
+    """RFC 9218: whoever waits for a limit with a lower number goes first."""
+    flow_id: str = ""
+    """Name of the whole piece of work that this is part of, across services."""
+    adapt: bool = False
+    """Shorten ``max_tokens`` to what the limits have left, instead of being refused."""
     include_usage: bool = False
     metadata: bool = False
     fields: bool = False
@@ -98,7 +103,7 @@ class Orchestrator:
         self,
         *,
         registry: StreamRegistry,
-        limiter: MemoryLimiter,
+        admission: Admission,
         drain: Drain,
         observer: Observer,
         store: StreamStore,
@@ -106,7 +111,7 @@ class Orchestrator:
         wall_clock: Callable[[], int],
     ) -> None:
         self._registry = registry
-        self._limiter = limiter
+        self._admission = admission
         self._drain = drain
         self._observer = observer
         self._store = store
@@ -114,7 +119,9 @@ class Orchestrator:
         self._wall_clock = wall_clock
         self._requests = itertools.count(1)
 
-    def open(self, generation: Generation, *, stream_id: str | None = None) -> Stream | Refusal:
+    async def open(
+        self, generation: Generation, *, stream_id: str | None = None
+    ) -> Stream | Refusal:
         """Admit and start a stream, or say which limit refuses it; of its branches all or none.
 
         Raises `EngineUnavailable` while an engine is away or the server leaves, and
@@ -122,8 +129,11 @@ class Orchestrator:
         """
         if self._drain.begun:
             raise EngineUnavailable("The server is shutting down.")
-        demands = [Demand(branch.model, branch.cost) for branch in generation.branches]
-        admitted = admit_all(self._limiter, demands)
+        demands = [
+            Demand(generation.tenant, branch.model, branch.cost, len(branch.prompt))
+            for branch in generation.branches
+        ]
+        admitted = await self._admission.admit(demands, urgency=generation.urgency)
         if isinstance(admitted, Refusal):
             return admitted
         stream = self._stream(generation, admitted, stream_id or new_stream_id())

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from millstream._core import Log
-from millstream.admission import Lease, Limits, MemoryLimiter, TokenWindow
+from millstream.admission import (
+    Admission,
+    Cost,
+    Lease,
+    LimitBook,
+    Limits,
+    MemoryLimiter,
+    TokenWindow,
+)
 from millstream.engines.base import EndCallback, EngineEnd, EngineStats, ModelInfo, Tokenizer
 from millstream.errors import EngineUnavailable
 from millstream.store import (
@@ -95,9 +103,12 @@ class ManualEngine:
         self.callbacks.pop(request)(EngineEnd.LOST)
 
 
+def _limits() -> Limits:
+    return Limits(tokens=TokenWindow(10 * RESERVED, 1000), concurrency=10)
+
+
 def _limiter() -> MemoryLimiter:
-    limits = Limits(tokens=TokenWindow(10 * RESERVED, 1000), concurrency=10)
-    return MemoryLimiter(limits, clock=lambda: 0)
+    return MemoryLimiter(clock=lambda: 0)
 
 
 @dataclass
@@ -169,11 +180,16 @@ class Bench:
 
     engine: ManualEngine = field(default_factory=ManualEngine)
     limiter: MemoryLimiter = field(default_factory=_limiter)
+    limits: Limits = field(default_factory=_limits)
     registry: StreamRegistry = field(default_factory=StreamRegistry)
     heard: Heard = field(default_factory=Heard)
     store: KeepingStore = field(default_factory=KeepingStore)
     closed: list[Stream] = field(default_factory=list)
     now_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self.book = LimitBook(self.limits)
+        self.admission = Admission(self.limiter, self.book, clock=lambda: self.now_ns)
 
     def stream(
         self,
@@ -242,19 +258,20 @@ class Bench:
     @property
     def charged(self) -> int:
         """Tokens that are spent or reserved."""
-        tokens = self.limiter.peek("m").tokens
+        tokens = self.limiter.try_peek(self.book.scopes("default", "m")).tokens
         assert tokens is not None
         return tokens.limit - tokens.remaining
 
     @property
     def leases(self) -> int:
         """Leases that are still open."""
-        slots = self.limiter.peek("m").concurrency
+        slots = self.limiter.try_peek(self.book.scopes("default", "m")).concurrency
         assert slots is not None
         return slots.limit - slots.remaining
 
     def _lease(self) -> Lease:
-        lease = self.limiter.admit("m", RESERVED)
+        scopes = self.book.scopes("default", "m")
+        lease = self.limiter.try_reserve(scopes, Cost(RESERVED))
         assert isinstance(lease, Lease)
         return lease
 
