@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from millstream.admission.policies import NANOSECONDS_PER_MILLISECOND, NANOSECONDS_PER_SECOND
+
+if TYPE_CHECKING:
+    from millstream.admission.base import ScopedLimits
 
 Dimension = Literal["requests", "tokens", "concurrency", "bytes"]
 
@@ -72,6 +75,11 @@ class Lease(ABC):
     def snapshot(self) -> Snapshot:
         """What was left right after the reservation."""
 
+    @property
+    def scopes(self) -> tuple[ScopedLimits, ...]:
+        """The limits that it was reserved under; empty if it does not know them."""
+        return ()
+
     @abstractmethod
     def settle(self, actual: int) -> bool:
         """Charge the tokens that were really used, and the request."""
@@ -106,6 +114,8 @@ class Refusal:
     dimension: Dimension
     retry_after_ns: int
     snapshot: Snapshot
+    scopes: tuple[ScopedLimits, ...] = ()
+    """The limits that the request came under."""
 
     def __bool__(self) -> Literal[False]:
         return False

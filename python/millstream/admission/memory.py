@@ -54,6 +54,11 @@ class MemoryLease(Lease):
         """What was left right after the reservation."""
         return self._snapshot
 
+    @property
+    def scopes(self) -> tuple[ScopedLimits, ...]:
+        """The limits that it was reserved under."""
+        return self._resolved.scopes
+
     def settle(self, actual: int) -> bool:
         """Charge the tokens that were really used, and the request."""
         return self._limiter.counters.settle(self._lease, actual, self._limiter.clock())
@@ -127,7 +132,7 @@ class MemoryLimiter:
         if decision.dimension == "concurrency":
             wait_ns = max(wait_ns, OPEN_RETRY_NS)
         snapshot = self.counters.peek(resolved.handle, now_ns)
-        return Refusal(decision.scope, decision.dimension, wait_ns, snapshot)
+        return Refusal(decision.scope, decision.dimension, wait_ns, snapshot, scopes)
 
     async def peek(self, scopes: tuple[ScopedLimits, ...]) -> Snapshot:
         """What is left in the tightest scope of each dimension; takes nothing."""

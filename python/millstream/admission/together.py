@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from millstream.admission.costs import described
@@ -32,6 +33,9 @@ async def reserve_all(
             if isinstance(reserved, Refusal):
                 undo_all(leases)
                 _check_possible(reserved, book, demands)
+                if leases:
+                    # What is left now that the other branches have given theirs back.
+                    return replace(reserved, snapshot=await limiter.peek(scopes))
                 return reserved
             leases.append(reserved)
     except BaseException:

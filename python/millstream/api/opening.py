@@ -98,7 +98,7 @@ async def _begin(
     if isinstance(opened, Refusal):
         return opened
     retained = retained_headers(opened.id) if generation.retained else {}
-    return Opened(opened, {**limit_headers(opened.lease), **retained}, opened)
+    return Opened(opened, {**limit_headers(opened), **retained}, opened)
 
 
 def _replayed(stream: Stream | Recording) -> Opened:
