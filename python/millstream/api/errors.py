@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 
 import msgspec
@@ -22,10 +21,8 @@ from millstream.errors import (
     StoreUnavailable,
     UnknownModel,
 )
-from millstream.telemetry.logging import get_logger
+from millstream.middleware.failures import unexpected
 from millstream.types import Failure, Outcome
-
-_log = get_logger(__name__)
 
 ENGINE_RETRY_AFTER_SECONDS = 5
 
@@ -42,6 +39,8 @@ _STATUSES: tuple[tuple[type[MillstreamError], int], ...] = (
 )
 
 _OUTCOME_STATUSES: Mapping[Outcome, int] = {
+    # To nobody: for the logs, as other servers have it.
+    Outcome.CLIENT_GONE: 499,
     Outcome.SHED: 503,
     Outcome.TIMEOUT_FIRST_TOKEN: 504,
     Outcome.TIMEOUT_IDLE: 504,
@@ -156,10 +155,7 @@ async def _http_exception(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _unexpected(_request: Request, error: Exception) -> JSONResponse:
-    reference = secrets.token_hex(4)
-    _log.error("unexpected_failure", error=error, reference=reference)
-    failure = Failure(f"Internal error, reference {reference}.", "server_error", "internal_error")
-    return error_response(500, failure)
+    return error_response(500, unexpected(error))
 
 
 def install(app: FastAPI) -> None:

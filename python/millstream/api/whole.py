@@ -13,10 +13,11 @@ from millstream.api.dialect import completion_object
 from millstream.api.errors import RouteRefused, failed_stream_response
 from millstream.api.expiry import expired_response, expires_ns
 from millstream.api.ratelimit import final_headers
+from millstream.middleware.state import state_of
 from millstream.streams.branch import WHOLE
 from millstream.streams.failures import FAILURES
 from millstream.streams.following import until_closed
-from millstream.streams.response import client_departure
+from millstream.streams.response import DETACHED, client_departure
 from millstream.streams.stream import Stream
 from millstream.types import Failure, Outcome
 
@@ -59,6 +60,7 @@ async def whole_answer(
     finally:
         # The last reader of a plain stream ends it by this.
         stream.detach()
+        state_of(request.scope)["outcome"] = stream.outcome or DETACHED
 
 
 async def _ended_gone_or_expired(request: Request, log: Log, services: Services) -> bool:

@@ -14,7 +14,7 @@ from millstream.api.accept import framing_for
 from millstream.api.body import read_json
 from millstream.api.branch import branch_request
 from millstream.api.idempotency import Keyed, keyed
-from millstream.api.opening import Opened, open_stream, replay
+from millstream.api.opening import Opened, open_stream, replay, tell_admitted
 from millstream.api.ratelimit import refusal_response
 from millstream.api.responses.ids import RESPONSE_PREFIX
 from millstream.api.responses.lasting import Lasting, lasting
@@ -59,6 +59,7 @@ async def create_response(request: Request) -> Response:
     if isinstance(opened, Refusal):
         parts.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
+    tell_admitted(request, opened)
     if framing is not None:
         return await streamed_answer(request, opened, framing, parts)
     if body.background:
