@@ -25,7 +25,9 @@ from millstream.api import (
 from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
 from millstream.assembly.audit import open_audit
+from millstream.assembly.identity import open_authenticator
 from millstream.assembly.limits import book_of, lease_ttl_ns, limited
+from millstream.assembly.limits_in_force import LimitsInForce
 from millstream.assembly.middleware import chain
 from millstream.config import (
     Settings,
@@ -36,6 +38,7 @@ from millstream.config import (
 from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
+from millstream.identity.authenticator import Authenticator
 from millstream.middleware.hook_events import RequestHooks
 from millstream.store import StreamStore, open_store
 from millstream.streams.companions import companions
@@ -71,13 +74,16 @@ class App(FastAPI):
 def create_app(settings: Settings, *, hooks: Sequence[RequestHooks] = ()) -> FastAPI:
     """The ASGI application for these settings; engines start and end with its lifespan.
 
-    ``hooks`` hear of every request. Raises ConfigError if the audit file cannot be opened.
+    ``hooks`` hear of every request. Raises ConfigError for a file that cannot be opened.
     """
-    audit = open_audit(settings.audit)
+    authenticator = open_authenticator(lambda: settings)
+    audit, limits = open_audit(settings.audit), LimitsInForce()
     app = App(
         title="Millstream",
-        lifespan=_lifespan(settings, audit),
-        middleware=chain(settings, audit=audit, hooks=hooks),
+        lifespan=_lifespan(settings, authenticator, limits, audit),
+        middleware=chain(
+            settings, authenticator=authenticator, limits=limits, audit=audit, hooks=hooks
+        ),
     )
     for module in (chat, completions, streams, resume, models, responses, health):
         app.include_router(module.router)
@@ -88,13 +94,16 @@ def create_app(settings: Settings, *, hooks: Sequence[RequestHooks] = ()) -> Fas
 
 
 def _lifespan(
-    settings: Settings, audit: AuditLog
+    settings: Settings, authenticator: Authenticator, limits: LimitsInForce, audit: AuditLog
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             stack.callback(audit.close)
+            stack.push_async_callback(authenticator.close)
+            await authenticator.start()
             app.state.services = await _start(settings, stack)
+            limits.admission = app.state.services.orchestrator.admission
             app.state.durable = _durable(settings, app.state.services, stack)
             yield
 

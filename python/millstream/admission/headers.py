@@ -60,13 +60,13 @@ def lease_headers(leases: Sequence[Lease], remaining_tokens: int | None = None) 
     snapshot = tightest([lease.snapshot for lease in leases])
     if snapshot.tokens is not None and remaining_tokens is not None:
         snapshot = snapshot._replace(tokens=_settled(snapshot.tokens, remaining_tokens))
-    return ratelimit_headers(snapshot, [scoped for lease in leases for scoped in lease.scopes])
+    return ratelimit_headers(snapshot, [scoped for lease in leases for scoped in lease.limits])
 
 
 def refusal_headers(refusal: Refusal) -> dict[str, str]:
     """What is left, and the wait in every form that clients read."""
     return {
-        **ratelimit_headers(refusal.snapshot, refusal.scopes),
+        **ratelimit_headers(refusal.snapshot, refusal.limits),
         "retry-after": str(refusal.retry_after_seconds),
         "retry-after-ms": str(refusal.retry_after_ms),
     }

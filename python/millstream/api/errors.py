@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse
 from millstream.errors import (
     EngineUnavailable,
     InvalidParameter,
+    KeysUnavailable,
     LimiterUnavailable,
     MillstreamError,
     NotAllowed,
@@ -21,6 +22,7 @@ from millstream.errors import (
     StoreUnavailable,
     UnknownModel,
 )
+from millstream.middleware.challenge import challenge_headers
 from millstream.middleware.failures import unexpected
 from millstream.types import Failure, Outcome
 
@@ -33,6 +35,7 @@ _STATUSES: tuple[tuple[type[MillstreamError], int], ...] = (
     (EngineUnavailable, 503),
     (StoreUnavailable, 503),
     (LimiterUnavailable, 503),
+    (KeysUnavailable, 503),
     (NotAuthenticated, 401),
     (NotAllowed, 403),
     (MillstreamError, 500),
@@ -122,6 +125,8 @@ async def _millstream_error(_request: Request, error: Exception) -> JSONResponse
         raise error
     status = next(status for kind, status in _STATUSES if isinstance(error, kind))
     headers = {"retry-after": str(ENGINE_RETRY_AFTER_SECONDS)} if status == 503 else {}
+    if isinstance(error, NotAuthenticated | NotAllowed):
+        headers |= challenge_headers(error)
     if error.code == "cost_exceeds_limit":
         headers["x-should-retry"] = "false"
     failure = Failure(

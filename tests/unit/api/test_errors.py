@@ -26,7 +26,16 @@ STATUSES = {
     errors.EngineError: 500,
     errors.EngineUnavailable: 503,
     errors.StoreUnavailable: 503,
+    errors.LimiterUnavailable: 503,
+    errors.NotAllowed: 403,
+    errors.NotAuthenticated: 401,
 }
+
+
+def failure_of(kind: type[errors.MillstreamError]) -> errors.MillstreamError:
+    if kind is errors.NotAuthenticated:
+        return errors.NotAuthenticated("what is wrong", reason="signature")
+    return kind("what is wrong")
 
 
 async def answer_to(failure: Exception) -> httpx.Response:
@@ -51,7 +60,7 @@ def test_every_failure_has_its_status_here() -> None:
 async def test_a_failure_raised_on_purpose_becomes_its_status(
     kind: type[errors.MillstreamError], status: int
 ) -> None:
-    answer = await answer_to(kind("what is wrong"))
+    answer = await answer_to(failure_of(kind))
     assert answer.status_code == status
     kind_of_fault = "invalid_request_error" if status < 500 else "server_error"
     assert answer.json() == {

@@ -24,6 +24,7 @@ from millstream.api.responses.parameters import check_parameters
 from millstream.api.responses.schemas import ResponsesRequest
 from millstream.api.responses.template import response_template
 from millstream.api.retention import refuse_unless_found_again
+from millstream.api.scopes import requires
 from millstream.api.services import Services, services
 from millstream.api.streamed import streamed_answer
 from millstream.api.tenant import tenant_of
@@ -42,7 +43,7 @@ ROUTE = "response"
 _ANSWERED = WHOLE | {Outcome.CANCELLED}
 
 
-@router.post("/v1/responses")
+@router.post("/v1/responses", dependencies=[requires("chat:create")])
 async def create_response(request: Request) -> Response:
     """Answer an input: whole, streamed, or in the background, to be read later."""
     parts = services(request)
