@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import time_ns
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
@@ -50,6 +51,8 @@ class Services:
     """Whether other workers of this server live, which no setting tells under one's own Granian."""
     retry_ms: Callable[[], int]
     """When a client that loses its connection should come back, each at another time."""
+    wall_clock: Callable[[], int] = time_ns
+    """Unix time in nanoseconds."""
 
     @property
     def server(self) -> ServerSettings:

@@ -72,8 +72,8 @@ class ValkeyLease(Lease):
         return self.taken
 
     @property
-    def scopes(self) -> tuple[ScopedLimits, ...]:
-        """The limits that it was reserved under."""
+    def limits(self) -> tuple[ScopedLimits, ...]:
+        """Those that it was reserved under."""
         return self.resolved.members
 
     def settle(self, actual: int) -> bool:

@@ -156,7 +156,8 @@ class ValkeyLimiter:
         if permanent:
             raise impossible(scopes.members, scope, dimension, cost)
         least_ns = OPEN_RETRY_NS if dimension in ("concurrency", "bytes") else 0
-        return Refusal(scope, dimension, max(wait * UNIT_NS, least_ns), snapshot)
+        wait_ns = max(wait * UNIT_NS, least_ns)
+        return Refusal(scope, dimension, wait_ns, snapshot, scopes.members)
 
     def _lease(
         self, name: str, scopes: Scopes, cost: Cost, charges: Any, snapshot: Any

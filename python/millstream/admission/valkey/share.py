@@ -52,7 +52,8 @@ class ShareLimiter:
                 if amount > capacity:
                     raise impossible(scopes, whole.scope, dimension, cost)
                 if amount > granted:
-                    return Refusal(whole.scope, dimension, RETRY_NS, self.try_peek(scopes))
+                    left = self.try_peek(scopes)
+                    return Refusal(whole.scope, dimension, RETRY_NS, left, share)
         return self._memory.try_reserve(share, cost)
 
     def try_peek(self, scopes: tuple[ScopedLimits, ...]) -> Snapshot:
