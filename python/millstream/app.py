@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from random import Random
 from time import monotonic_ns, time_ns
@@ -13,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from millstream.admission import Admission, MemoryLimiter, sole_worker
 from millstream.api import (
+    admin,
     chat,
     completions,
     cors,
@@ -24,10 +26,13 @@ from millstream.api import (
     streams,
 )
 from millstream.api.responses import router as responses
-from millstream.api.services import ServedModel, Services
+from millstream.api.services import Services
 from millstream.assembly.identity import open_authenticator
 from millstream.assembly.limits import book_of, lease_ttl_ns, limited
+from millstream.assembly.reload import Reloader
 from millstream.config import (
+    LiveSettings,
+    Loaded,
     Settings,
     StoreSettings,
     StreamSettings,
@@ -69,11 +74,17 @@ class App(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The ASGI application for these settings; engines start and end with its lifespan."""
-    authenticator = open_authenticator(lambda: settings)
-    app = App(title="Millstream", lifespan=_lifespan(settings, authenticator))
-    for module in (chat, completions, streams, resume, models, responses, health):
+def create_app(configured: Settings | Loaded) -> FastAPI:
+    """The ASGI application for these settings; engines start and end with its lifespan.
+
+    Settings that were loaded are loaded again when their file changes (`ReloadSettings`).
+    """
+    reloader = Reloader(configured)
+    live = reloader.live
+    settings = live.current
+    authenticator = open_authenticator(lambda: live.current)
+    app = App(title="Millstream", lifespan=_lifespan(reloader, authenticator))
+    for module in (chat, completions, streams, resume, models, responses, health, admin):
         app.include_router(module.router)
     if settings.durable.enabled:
         app.include_router(durable.router)
@@ -85,22 +96,26 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _lifespan(
-    settings: Settings, authenticator: Authenticator
+    reloader: Reloader, authenticator: Authenticator
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(authenticator.close)
             await authenticator.start()
-            app.state.services = await _start(settings, stack)
-            app.state.durable = _durable(settings, app.state.services, stack)
+            services = await _start(reloader.live, stack)
+            app.state.services = services
+            app.state.durable = _durable(reloader.live.current, services, stack)
+            stack.callback(reloader.live.subscribe(partial(_follow_streams, app)))
+            await reloader.start(stack)
             yield
 
     return lifespan
 
 
-async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
+async def _start(live: LiveSettings, stack: AsyncExitStack) -> Services:
     """Everything that one worker runs; the stack gives it all back in reverse order."""
+    settings = live.current
     directory = metrics_directory()
     if settings.limiter.kind == "memory" and limited(settings):
         await stack.enter_async_context(sole_worker(directory))
@@ -130,11 +145,12 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     stack.push_async_callback(drain.finish)
     sweeper.start()
     drain.install()
+    admission = _admission(settings)
+    stack.callback(live.subscribe(lambda changed: admission.replace(book_of(changed))))
     return Services(
-        settings=settings,
-        models=_models(settings, engines),
+        live=live,
         engines=engines,
-        orchestrator=_orchestrator(settings, registry, drain, store, metrics),
+        orchestrator=_orchestrator(settings, admission, registry, drain, store, metrics),
         directory=_directory(settings.store, registry, store, wakeups),
         store=store,
         deliveries=deliveries,
@@ -143,6 +159,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         clock=monotonic_ns,
         several_workers=others.several,
         retry_ms=partial(retry_ms, Random()),  # noqa: S311 - no secret
+        started=time_ns() // 1_000_000_000,
     )
 
 
@@ -182,6 +199,15 @@ def _durable(
     )
 
 
+def _follow_streams(app: FastAPI, settings: Settings) -> None:
+    """Later reads of durable streams are watched as these settings say."""
+    app.state.durable = replace(
+        app.state.durable,
+        keep_alive_seconds=settings.streams.keep_alive_seconds,
+        blocked_send_seconds=settings.streams.blocked_send_seconds,
+    )
+
+
 def _engine(name: str, settings: TorchEngineSettings, hubs: Hubs) -> Engine:
     options = EngineOptions(
         model=settings.model,
@@ -194,21 +220,14 @@ def _engine(name: str, settings: TorchEngineSettings, hubs: Hubs) -> Engine:
     return TorchEngine(name, options, hub=hubs.of(name))
 
 
-def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, ServedModel]:
-    created = time_ns() // 1_000_000_000
-    return {
-        name: ServedModel(name, engines[model.routes[0].engine], model, created)
-        for name, model in settings.models.items()
-    }
-
-
 def _admission(settings: Settings) -> Admission:
-    limiter = MemoryLimiter(clock=monotonic_ns, lease_ttl_ns=lease_ttl_ns(settings))
+    limiter = MemoryLimiter(clock=monotonic_ns, lease_ttl_ns=lease_ttl_ns())
     return Admission(limiter, book_of(settings), clock=monotonic_ns)
 
 
 def _orchestrator(
     settings: Settings,
+    admission: Admission,
     registry: StreamRegistry,
     drain: Drain,
     store: StreamStore,
@@ -216,7 +235,7 @@ def _orchestrator(
 ) -> Orchestrator:
     return Orchestrator(
         registry=registry,
-        admission=_admission(settings),
+        admission=admission,
         drain=drain,
         observer=_observer(settings, metrics),
         store=store,

@@ -80,7 +80,7 @@ async def resumed_answer(
         deliveries=services.deliveries,
         media_type=asked.framing.media_type,
         headers=headers,
-        policy=services.policy_of(stream.descriptor),
+        policy=stream.descriptor,
         typed_end=dialect_of(stream.descriptor, asked.dialect) in TYPED_END,
         preface=preface,
         clock=services.clock,

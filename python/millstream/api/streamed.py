@@ -57,7 +57,7 @@ def _from_the_first(opened: Opened, framing: Framing, services: Services) -> Res
             deliveries=services.deliveries,
             media_type=framing.media_type,
             headers=opened.headers,
-            policy=services.policy_of(descriptor),
+            policy=descriptor,
             typed_end=descriptor.dialect in TYPED_END,
             preface=preface,
             clock=services.clock,

@@ -217,6 +217,8 @@ def _descriptor(generation: Generation, stream_id: str, *, created: int) -> Desc
         max_bytes=policy.max_bytes if generation.streamed else LARGEST_LOG,
         max_records=policy.max_records if generation.streamed else LARGEST_LOG,
         retention_seconds=policy.retention_seconds,
+        keep_alive_seconds=policy.keep_alive_seconds,
+        blocked_send_seconds=policy.blocked_send_seconds,
         response=generation.response,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from time import monotonic_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from starlette.responses import Response
 
@@ -16,7 +16,6 @@ from millstream.types import Failure
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from millstream.config import StreamPolicy
     from millstream.streams.deliveries import Deliveries
     from millstream.streams.frames import FrameReader
     from millstream.streams.source import StreamSource
@@ -31,6 +30,20 @@ about a microsecond a frame for each of Starlette's layers (``benches/bench_deli
 OVERRUN = Failure(
     "The client fell behind what the server keeps of this stream.", "server_error", "gap"
 )
+
+
+class ReaderPolicy(Protocol):
+    """How the connection of a reader is watched: a `Descriptor` says so, and a `StreamPolicy`."""
+
+    @property
+    def keep_alive_seconds(self) -> float:
+        """Silence after which a comment is sent; 0 sends none."""
+        ...
+
+    @property
+    def blocked_send_seconds(self) -> float:
+        """How long a client may take nothing before its connection is given up."""
+        ...
 
 
 class StreamResponse(Response):
@@ -56,7 +69,7 @@ class StreamResponse(Response):
         deliveries: Deliveries,
         media_type: str = EVENT_STREAM,
         headers: Mapping[str, str] | None = None,
-        policy: StreamPolicy | None = None,
+        policy: ReaderPolicy | None = None,
         typed_end: bool = False,
         preface: bytes = b"",
         overrun: Callable[[FrameReader], bytes] | None = None,

@@ -112,7 +112,7 @@ def _events(
         deliveries=parts.deliveries,
         media_type=framing.media_type,
         headers=retained_headers(found.id),
-        policy=parts.policy_of(found.descriptor),
+        policy=found.descriptor,
         typed_end=ready.typed_end,
         preface=ready.preface,
         clock=parts.clock,
