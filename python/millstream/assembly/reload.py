@@ -83,8 +83,6 @@ class Reloader:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._documents is not None:
-            await self._documents.close()
 
     # --- the file -------------------------------------------------------------------------------
 

@@ -63,11 +63,8 @@ def push(config_file: Path | None) -> None:
 
 
 async def _push(settings: Settings, document: Document) -> int:
-    documents = open_documents(settings.reload)
-    try:
-        return await documents.push(Document(time_ns(), document.text, document.origin))
-    finally:
-        await documents.close()
+    newest = Document(time_ns(), document.text, document.origin)
+    return await open_documents(settings.reload).push(newest)
 
 
 def _checked(config_file: Path | None) -> Loaded:
