@@ -25,6 +25,7 @@ from tests.integration.valkey_server import ValkeyServer
 from tests.waiting import until_true
 
 KEY = "millstream:config"
+PUSH = ["config", "push", "--config"]
 
 
 @pytest.fixture
@@ -213,10 +214,10 @@ async def test_the_command_line_pushes_what_it_has_checked(
     good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
     good.write_text(with_limit(2, f'[reload]\nurl = "{valkey.url}"\n'))
     bad.write_text(with_limit(3, f'[reload]\nurl = "{valkey.url}"\nchanel = "x"\n'))
-    refused = await asyncio.to_thread(CliRunner().invoke, main, ["config", "push", "--config", bad])
+    refused = await asyncio.to_thread(CliRunner().invoke, main, [*PUSH, str(bad)])
     assert refused.exit_code == 1
     assert "did you mean `channel`?" in refused.stderr
     assert valkey.client.get(KEY) is None
-    pushed = await asyncio.to_thread(CliRunner().invoke, main, ["config", "push", "--config", good])
+    pushed = await asyncio.to_thread(CliRunner().invoke, main, [*PUSH, str(good)])
     assert (pushed.exit_code, pushed.stdout) == (0, f"{good}: handed to 1 worker\n")
     await until_limit(live, 2)

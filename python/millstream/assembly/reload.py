@@ -47,7 +47,7 @@ class Reloader:
         else:
             self.live = LiveSettings(configured.settings, source=configured.document.origin)
         self._lock = asyncio.Lock()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._documents: Documents | None = None
 
     async def start(self, stack: AsyncExitStack) -> None:
@@ -76,13 +76,18 @@ class Reloader:
             self._begin(self._follow_file(loaded.path))
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
-        self._tasks.append(asyncio.create_task(work))
+        task = asyncio.create_task(work)
+        task.add_done_callback(_report)
+        self._tasks.add(task)
 
     async def _close(self) -> None:
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks, self._tasks = self._tasks, set()
+        while tasks:
+            for task in tasks:
+                task.cancel()
+            # Again if need be: the address may name a time limit, and then the client may lose a
+            # cancellation (`Documents`).
+            _, tasks = await asyncio.wait(tasks, timeout=1)
 
     # --- the file -------------------------------------------------------------------------------
 
@@ -202,6 +207,12 @@ class Reloader:
     def _refuse(self, source: str, error: Exception) -> None:
         reason = self.live.refuse(source, str(error) or type(error).__name__)
         _log.warning("config_refused", reason=reason, revision=self.live.revision)
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    """Nobody waits for the task: what ends it is told, as no change is noticed from then on."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("config_not_followed", error=error)
 
 
 def open_documents(settings: ReloadSettings) -> Documents:

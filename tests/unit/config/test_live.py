@@ -50,7 +50,7 @@ def test_what_needs_a_restart_is_named_until_it_is_taken_back(tmp_path: Path) ->
     assert live.restart_needed == ("server.workers",)
     assert live.current.server.workers == 1
     live.replace(settings(tmp_path), source="third")
-    assert live.restart_needed == ()
+    assert not live.restart_needed
 
 
 def test_parts_that_do_not_go_with_what_runs_are_refused_whole(tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ class Documents:
 
     def __init__(self, url: str, name: str) -> None:
         self._name = name
-        self._pool = ConnectionPool.from_url(url, socket_connect_timeout=CALL_SECONDS)
+        # With a time limit of its own the client waits by `asyncio.wait_for`, which until
+        # Python 3.12 loses a cancellation that comes with the result.
+        self._pool = ConnectionPool.from_url(url, socket_timeout=None)
 
     async def read(self) -> Document | None:
         """The latest document, if there is any; raises `ConfigError` for what is none."""
