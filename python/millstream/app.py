@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,12 +12,11 @@ from time import monotonic_ns, time_ns
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from millstream.admission import Admission, MemoryLimiter, sole_worker
+from millstream.admission import Admission
 from millstream.api import (
     admin,
     chat,
     completions,
-    cors,
     durable,
     errors,
     health,
@@ -27,8 +26,12 @@ from millstream.api import (
 )
 from millstream.api.responses import router as responses
 from millstream.api.services import Services
+from millstream.assembly.admission import open_admission
+from millstream.assembly.audit import open_audit
 from millstream.assembly.identity import open_authenticator
-from millstream.assembly.limits import book_of, lease_ttl_ns, limited
+from millstream.assembly.limits import book_of
+from millstream.assembly.limits_in_force import LimitsInForce
+from millstream.assembly.middleware import chain
 from millstream.assembly.reload import Reloader
 from millstream.config import (
     LiveSettings,
@@ -42,8 +45,7 @@ from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
 from millstream.identity.authenticator import Authenticator
-from millstream.middleware.authentication import AuthenticationMiddleware
-from millstream.middleware.request_id import RequestIdMiddleware
+from millstream.middleware.hook_events import RequestHooks
 from millstream.store import StreamStore, open_store
 from millstream.streams.companions import companions
 from millstream.streams.deliveries import Deliveries
@@ -60,6 +62,7 @@ from millstream.streams.registry import StreamRegistry
 from millstream.streams.response import DIRECT_SEND
 from millstream.streams.sweeper import Sweeper
 from millstream.streams.timers import StreamTimers
+from millstream.telemetry.audit import AuditLog
 from millstream.telemetry.diagnostics import usable_processors
 from millstream.telemetry.metrics import Metrics
 from millstream.telemetry.shared_files import metrics_directory
@@ -74,37 +77,48 @@ class App(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-def create_app(configured: Settings | Loaded) -> FastAPI:
+def create_app(configured: Settings | Loaded, *, hooks: Sequence[RequestHooks] = ()) -> FastAPI:
     """The ASGI application for these settings; engines start and end with its lifespan.
 
-    Settings that were loaded are loaded again when their file changes (`ReloadSettings`).
+    Settings that were loaded are loaded again when they change (`ReloadSettings`). ``hooks`` hear
+    of every request. Raises ConfigError for a file that cannot be opened.
     """
     reloader = Reloader(configured)
-    live = reloader.live
-    settings = live.current
+    live, settings = reloader.live, reloader.live.current
     authenticator = open_authenticator(lambda: live.current)
-    app = App(title="Millstream", lifespan=_lifespan(reloader, authenticator))
+    audit, limits = open_audit(settings.audit), LimitsInForce()
+    app = App(
+        title="Millstream",
+        lifespan=_lifespan(reloader, authenticator, limits, audit),
+        middleware=chain(
+            settings,
+            authenticator=authenticator,
+            limits=limits,
+            audit=audit,
+            hooks=hooks,
+            reloads=isinstance(configured, Loaded),
+        ),
+    )
     for module in (chat, completions, streams, resume, models, responses, health, admin):
         app.include_router(module.router)
     if settings.durable.enabled:
         app.include_router(durable.router)
     errors.install(app)
-    app.add_middleware(AuthenticationMiddleware, authenticator=authenticator)
-    cors.install(app, settings.server.cors_origins)
-    app.add_middleware(RequestIdMiddleware)
     return app
 
 
 def _lifespan(
-    reloader: Reloader, authenticator: Authenticator
+    reloader: Reloader, authenticator: Authenticator, limits: LimitsInForce, audit: AuditLog
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            stack.callback(audit.close)
             stack.push_async_callback(authenticator.close)
             await authenticator.start()
             services = await _start(reloader.live, stack)
             app.state.services = services
+            limits.admission = services.orchestrator.admission
             app.state.durable = _durable(reloader.live.current, services, stack)
             stack.callback(reloader.live.subscribe(partial(_follow_streams, app)))
             await reloader.start(stack)
@@ -117,8 +131,8 @@ async def _start(live: LiveSettings, stack: AsyncExitStack) -> Services:
     """Everything that one worker runs; the stack gives it all back in reverse order."""
     settings = live.current
     directory = metrics_directory()
-    if settings.limiter.kind == "memory" and limited(settings):
-        await stack.enter_async_context(sole_worker(directory))
+    admission = await open_admission(settings, stack, directory=directory, clock=monotonic_ns)
+    stack.callback(live.subscribe(lambda changed: admission.replace(book_of(changed))))
     others = stack.enter_context(companions(directory))
     metrics = Metrics(settings.models, directory)
     registry = StreamRegistry()
@@ -140,17 +154,18 @@ async def _start(live: LiveSettings, stack: AsyncExitStack) -> Services:
     for engine in engines.values():
         stack.push_async_callback(engine.close)
         await engine.start()
-    sweeper = Sweeper([StreamTimers(registry), deliveries, drain, store, hubs, OrphanWatch()])
+    orchestrator = _orchestrator(settings, admission, registry, drain, store, metrics)
+    sweeper = Sweeper(
+        [StreamTimers(registry), deliveries, drain, orchestrator, store, hubs, OrphanWatch()]
+    )
     stack.callback(sweeper.close)
     stack.push_async_callback(drain.finish)
     sweeper.start()
     drain.install()
-    admission = _admission(settings)
-    stack.callback(live.subscribe(lambda changed: admission.replace(book_of(changed))))
     return Services(
         live=live,
         engines=engines,
-        orchestrator=_orchestrator(settings, admission, registry, drain, store, metrics),
+        orchestrator=orchestrator,
         directory=_directory(settings.store, registry, store, wakeups),
         store=store,
         deliveries=deliveries,
@@ -218,11 +233,6 @@ def _engine(name: str, settings: TorchEngineSettings, hubs: Hubs) -> Engine:
         kv_tokens=settings.kv_tokens,
     )
     return TorchEngine(name, options, hub=hubs.of(name))
-
-
-def _admission(settings: Settings) -> Admission:
-    limiter = MemoryLimiter(clock=monotonic_ns, lease_ttl_ns=lease_ttl_ns())
-    return Admission(limiter, book_of(settings), clock=monotonic_ns)
 
 
 def _orchestrator(

@@ -10,13 +10,14 @@ from starlette.responses import JSONResponse, Response
 
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
+from millstream.api.adapting import adapts
 from millstream.api.allowed import route
 from millstream.api.body import read_json
 from millstream.api.branches import branch_requests, served_branches
 from millstream.api.dialect import NATIVE
 from millstream.api.idempotency import Keyed, keyed
 from millstream.api.named import check_name, known_stream, unknown_stream
-from millstream.api.opening import Opened, open_stream, replay, stream_path
+from millstream.api.opening import Opened, open_stream, replay, stream_path, tell_admitted
 from millstream.api.opt_ins import OptIns, native_opt_ins
 from millstream.api.ratelimit import refusal_response
 from millstream.api.retention import refuse_unless_found_again
@@ -55,6 +56,7 @@ async def create_stream(request: Request) -> Response:
     if isinstance(opened, Refusal):
         parts.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
+    tell_admitted(request, opened)
     if framing is None:
         return _begun(opened)
     return await streamed_answer(request, opened, framing, parts)
@@ -96,8 +98,16 @@ async def _open(
     opt_ins = native_opt_ins(request, body, policy)
     _check_readable(streamed, opt_ins)
     refuse_unless_found_again(parts, resumable=opt_ins.resumable, key=key)
-    generation = _generation(branches, opt_ins, policy, tenant, streamed=streamed, keyed=bool(key))
-    return await open_stream(parts, generation, key)
+    generation = _generation(
+        branches,
+        opt_ins,
+        policy,
+        tenant,
+        streamed=streamed,
+        keyed=bool(key),
+        adapt=adapts(request, body.adapt_max_tokens),
+    )
+    return await open_stream(request, parts, generation, key)
 
 
 def _generation(
@@ -108,6 +118,7 @@ def _generation(
     *,
     streamed: bool,
     keyed: bool,
+    adapt: bool,
 ) -> Generation:
     return Generation(
         route=NATIVE.object,
@@ -123,6 +134,7 @@ def _generation(
         fields=opt_ins.fields,
         resumable=opt_ins.resumable,
         integrity=opt_ins.integrity,
+        adapt=adapt,
         retained=opt_ins.resumable or keyed,
         background=not streamed,
     )

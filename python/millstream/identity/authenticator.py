@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from millstream.errors import NotAuthenticated
+from millstream.errors import NotAllowed, NotAuthenticated
 from millstream.identity.api_keys import looks_like_key
 from millstream.identity.bearer import bearer_of
 from millstream.identity.principal import ANONYMOUS, Principal
@@ -86,13 +86,18 @@ class Authenticator:
     async def authenticate(self, scope: Scope) -> Identified:
         """Who sent the request with this head.
 
-        Raises `NotAuthenticated`, and `NotAllowed` for a tenant that is not known.
+        Raises `NotAuthenticated`, `NotAllowed` for a tenant that is not known, and
+        `KeysUnavailable` while tokens cannot be checked.
         """
         headers = scope["headers"]
         if not self._required:
             return Identified(ANONYMOUS, self._tenancy.tenant_of(ANONYMOUS, headers), _ALL)
         principal = await self._principal(bearer_of(headers))
-        tenant = self._tenancy.tenant_of(principal, headers)
+        try:
+            tenant = self._tenancy.tenant_of(principal, headers)
+        except NotAllowed as error:
+            error.subject = principal.subject
+            raise
         what = granted(principal, self._current().auth.roles)
         return Identified(principal, tenant, what.scopes, what.dropped)
 

@@ -47,9 +47,9 @@ class KeyRing:
         record = self._current().get(prefix)
         held = holds(key, record)
         if record is None or not held:
-            raise NotAuthenticated(WRONG_KEY, reason="unknown_key")
+            raise NotAuthenticated(WRONG_KEY, reason="unknown_key", subject=prefix)
         if reason := record.refusal(self._wall_clock()):
-            raise NotAuthenticated(WRONG_KEY, reason=reason)
+            raise NotAuthenticated(WRONG_KEY, reason=reason, subject=prefix)
         return Principal(
             "key", prefix, record.tenant, record.role, record.scopes, record.expires_at
         )

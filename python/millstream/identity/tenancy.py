@@ -38,6 +38,7 @@ class Tenancy:
         """``current`` gives the settings that are in force: tenants come and go with them."""
         self._current = current
         auth = current().auth
+        self._off = auth.mode == "off"
         self._sources = [_source(name, auth) for name in auth.tenant_from]
 
     def tenant_of(self, principal: Principal, headers: Headers) -> str:
@@ -50,18 +51,17 @@ class Tenancy:
         for source in self._sources:
             name = source(principal, headers)
             if name is not None:
-                return _known(name, settings)
+                return self._known(name, settings)
         if settings.auth.default_tenant is not None:
-            return _known(settings.auth.default_tenant, settings)
-        if settings.auth.mode == "off":
+            return self._known(settings.auth.default_tenant, settings)
+        if self._off:
             return DEFAULT
         raise NotAllowed("The request names no tenant.", code="unknown_tenant")
 
-
-def _known(name: str, settings: Settings) -> str:
-    if name in settings.tenants or (settings.auth.mode == "off" and name == DEFAULT):
-        return name
-    raise NotAllowed("There is no such tenant.", code="unknown_tenant")
+    def _known(self, name: str, settings: Settings) -> str:
+        if name in settings.tenants or (self._off and name == DEFAULT):
+            return name
+        raise NotAllowed("There is no such tenant.", code="unknown_tenant")
 
 
 def _source(name: str, auth: AuthSettings) -> Source:

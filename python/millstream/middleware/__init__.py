@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from millstream.middleware.access_log import AccessLogMiddleware
     from millstream.middleware.audit import AuditMiddleware
+    from millstream.middleware.authentication import AuthenticationMiddleware
+    from millstream.middleware.failures import FailureMiddleware
     from millstream.middleware.hook_events import Admitted, Ended, FirstByte, RequestHooks
     from millstream.middleware.hooks import HookMiddleware
     from millstream.middleware.limit_scopes import client_address_scopes, tenant_scopes
@@ -22,7 +24,9 @@ __all__ = [
     "AccessLogMiddleware",
     "Admitted",
     "AuditMiddleware",
+    "AuthenticationMiddleware",
     "Ended",
+    "FailureMiddleware",
     "FirstByte",
     "HookMiddleware",
     "LimitMiddleware",
@@ -37,6 +41,8 @@ __all__ = [
 _HOMES = {
     "access_log": ("AccessLogMiddleware",),
     "audit": ("AuditMiddleware",),
+    "authentication": ("AuthenticationMiddleware",),
+    "failures": ("FailureMiddleware",),
     "hook_events": ("Admitted", "Ended", "FirstByte", "RequestHooks"),
     "hooks": ("HookMiddleware",),
     "limit_scopes": ("client_address_scopes", "tenant_scopes"),

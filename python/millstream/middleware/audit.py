@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """Methods that neither change nor spend anything (RFC 9110, safe methods)."""
+REFUSED = frozenset({401, 403, 429})
+"""Statuses that are written down whatever was asked."""
 
 
 class AuditMiddleware:
     """Writes one record for every request that may change or spend something, at its end.
 
-    What further out refuses a request records that itself: nothing arrives here then. Only the
-    route's template is written, no path, no query, no body and no header.
+    So it does for one that only reads and that the app refuses. What further out refuses a request
+    records that itself: nothing arrives here then. Of what was asked only the route's template is
+    written, no path, no query, no body and no header.
     """
 
     def __init__(self, app: ASGIApp, audit: AuditLog) -> None:
@@ -32,7 +35,7 @@ class AuditMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
-        if scope["type"] != "http" or scope["method"] in READING:
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         start, send = response_start(scope, send)
@@ -43,7 +46,9 @@ class AuditMiddleware:
             failure = error
             raise
         finally:
-            self._record(scope, ending_of(state_of(scope), start, failure))
+            ending = ending_of(state_of(scope), start, failure)
+            if scope["method"] not in READING or ending.status in REFUSED:
+                self._record(scope, ending)
 
     def _record(self, scope: Scope, ending: Ending) -> None:
         state = state_of(scope)

@@ -9,7 +9,7 @@ from millstream.admission.base import Cost
 from millstream.admission.headers import ratelimit_headers, refusal_headers
 from millstream.admission.leases import Lease, Refusal
 from millstream.errors import CostExceedsLimit, LimiterUnavailable
-from millstream.middleware.answers import answer_error
+from millstream.middleware.answers import answer
 from millstream.middleware.response_start import response_start
 from millstream.middleware.shown import route_of, shown, who
 from millstream.middleware.state import state_of
@@ -90,11 +90,11 @@ class LimitMiddleware:
             lease = await self._limiter.reserve(scopes, cost)
         except CostExceedsLimit as error:
             failure = Failure(str(error), "invalid_request_error", error.code)
-            await answer_error(scope, send, 400, failure, {"x-should-retry": "false"})
+            await answer(scope, send, 400, failure, {"x-should-retry": "false"})
         except LimiterUnavailable as error:
             failure = Failure(str(error), "server_error", error.code)
             retry = {"retry-after": str(UNAVAILABLE_RETRY_SECONDS)}
-            await answer_error(scope, send, 503, failure, retry)
+            await answer(scope, send, 503, failure, retry)
         else:
             if isinstance(lease, Refusal):
                 await self._refuse(scope, send, lease)
@@ -105,7 +105,7 @@ class LimitMiddleware:
         try:
             state, snapshot = state_of(scope), lease.snapshot
             state["lease"] = lease
-            state["quota_remaining"] = quota_before(lease)
+            state["quota_remaining"] = lease.quota_remaining
             start, send = response_start(scope, send)
             start.add_fields(_fields(snapshot))
             if "life" in state:
@@ -137,13 +137,7 @@ class LimitMiddleware:
             f"Try again in {refusal.retry_after_ms} ms."
         )
         failure = Failure(message, "rate_limit_error", "rate_limit_exceeded")
-        await answer_error(scope, send, 429, failure, refusal_headers(refusal))
-
-
-def quota_before(lease: Lease) -> int | None:
-    """Tokens that were left in the tightest scope before this lease; None is no limit."""
-    tokens = lease.snapshot.tokens
-    return None if tokens is None else min(tokens.remaining + lease.tokens, tokens.limit)
+        await answer(scope, send, 429, failure, refusal_headers(refusal))
 
 
 def _fields(snapshot: Snapshot) -> list[tuple[bytes, bytes]]:

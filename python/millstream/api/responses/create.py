@@ -5,17 +5,19 @@ from __future__ import annotations
 from time import time_ns
 from typing import TYPE_CHECKING
 
+import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
+from millstream.api.adapting import adapts
 from millstream.api.allowed import allowed_model, route
 from millstream.api.body import read_json
 from millstream.api.branch import branch_request
 from millstream.api.idempotency import Keyed, keyed
-from millstream.api.opening import Opened, open_stream, replay
+from millstream.api.opening import Opened, open_stream, replay, tell_admitted
 from millstream.api.ratelimit import refusal_response
 from millstream.api.responses.ids import RESPONSE_PREFIX
 from millstream.api.responses.lasting import Lasting, lasting
@@ -62,6 +64,7 @@ async def create_response(request: Request) -> Response:
     if isinstance(opened, Refusal):
         parts.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
+    tell_admitted(request, opened)
     if framing is not None:
         return await streamed_answer(request, opened, framing, parts)
     if body.background:
@@ -83,7 +86,9 @@ async def _open(
     branch = await branch_request(served, body, input_prompt(body))
     stream_id = new_stream_id()
     generation = _generation(body, branch, lasts, tenant=tenant, stream_id=stream_id)
-    return await open_stream(parts, generation, key, stream_id=stream_id)
+    if adapts(request, body.adapt_max_tokens):
+        generation = msgspec.structs.replace(generation, adapt=True)
+    return await open_stream(request, parts, generation, key, stream_id=stream_id)
 
 
 def _generation(

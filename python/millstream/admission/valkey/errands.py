@@ -1,0 +1,186 @@
+"""Carries calls to Valkey, in the order in which they were made, all that wait in one exchange."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from valkey.exceptions import ResponseError
+
+from millstream.admission.valkey.link import Link, Lost, Reply
+from millstream.admission.valkey.outage import Outage, Unreachable
+from millstream.admission.valkey.script import answer_of
+from millstream.telemetry.logging import get_logger
+
+if TYPE_CHECKING:
+    from millstream.admission.valkey.script import Call
+
+_log = get_logger(__name__)
+
+BATCH = 128
+MOST_REFUSALS = 3
+
+Answer = asyncio.Future[object]
+
+
+class Errand:
+    """A call on its way; ``again`` is what to send if it may have been carried out already.
+
+    With an ``answer`` it fails if Valkey is away; without one it is kept until it has arrived, or
+    until ``deadline_ns``, when it would find nothing any more.
+    """
+
+    __slots__ = ("again", "answer", "call", "deadline_ns", "refusals")
+
+    def __init__(
+        self,
+        call: Call,
+        *,
+        again: Call | None = None,
+        answer: Answer | None = None,
+        deadline_ns: int = 0,
+    ) -> None:
+        self.call = call
+        self.again = again or call
+        self.answer = answer
+        self.deadline_ns = deadline_ns
+        self.refusals = 0
+
+    def fail(self, error: Unreachable) -> None:
+        """Tell whoever waits for the answer, if anybody does."""
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_exception(error)
+
+    def succeed(self, reply: bytes) -> None:
+        """As above."""
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_result(answer_of(reply))
+
+
+class Errands:
+    """One task; `run` is its body. ``probe`` asks whether Valkey would carry out calls again."""
+
+    def __init__(
+        self, link: Link, outage: Outage, probe: Call, *, clock: Callable[[], int]
+    ) -> None:
+        self._link = link
+        self._outage = outage
+        self._probe = Errand(probe)
+        self._clock = clock
+        self._waiting: deque[Errand] = deque()
+        self._some = asyncio.Event()
+        self._none = asyncio.Event()
+        self._none.set()
+        self.recovered = asyncio.Event()
+
+    def ask(self, call: Call, *, again: Call | None = None) -> Answer:
+        """The answer to come; raises `Unreachable` at once while Valkey is known to be away."""
+        if self._outage.up is False:
+            raise Unreachable("the shared counters are away", sent=False)
+        answer: Answer = asyncio.get_running_loop().create_future()
+        self._add(Errand(call, again=again, answer=answer))
+        return answer
+
+    def tell(self, call: Call, *, deadline_ns: int) -> None:
+        """See to it that this arrives, however often Valkey goes away until ``deadline_ns``."""
+        self._add(Errand(call, deadline_ns=deadline_ns))
+
+    async def probe(self) -> bool:
+        """Try whether Valkey carries out calls, and tell everybody."""
+        try:
+            replies = await self._exchange([self._probe])
+        except Unreachable as error:
+            self._outage.failed(str(error))
+            return False
+        if isinstance(replies[0], ResponseError):
+            self._outage.failed(str(replies[0]))
+            return False
+        self._outage.answered()
+        self.recovered.set()
+        return True
+
+    async def run(self) -> None:
+        """Carry until cancelled."""
+        while True:
+            if self._outage.up is False:
+                await asyncio.sleep(self._outage.pause_seconds())
+                self._drop_late()
+                await self.probe()
+                continue
+            await self._some.wait()
+            await self._carry([self._waiting.popleft() for _ in range(self._next_batch())])
+            self._settle_events()
+
+    async def drain(self) -> None:
+        """Return when everything has arrived or is given up."""
+        await self._none.wait()
+
+    def _add(self, errand: Errand) -> None:
+        self._waiting.append(errand)
+        self._some.set()
+        self._none.clear()
+
+    def _next_batch(self) -> int:
+        return min(len(self._waiting), BATCH)
+
+    def _settle_events(self) -> None:
+        if not self._waiting:
+            self._some.clear()
+            self._none.set()
+
+    async def _carry(self, batch: Sequence[Errand]) -> None:
+        try:
+            replies = await self._exchange(batch)
+        except Unreachable as error:
+            self._outage.failed(str(error))
+            self._give_back(batch, error)
+            return
+        except BaseException:
+            self._give_back(batch, Unreachable("the limiter is closed", sent=True))
+            raise
+        for errand, reply in zip(batch, replies, strict=True):
+            if isinstance(reply, ResponseError):
+                self._refused(errand, reply)
+            else:
+                errand.succeed(reply)
+        if self._outage.up is None:
+            self._outage.answered()
+
+    async def _exchange(self, batch: Sequence[Errand]) -> list[Reply]:
+        try:
+            return await self._link.exchange([errand.call for errand in batch])
+        except Lost:
+            pass
+        try:
+            return await self._link.exchange([errand.again for errand in batch])
+        except Lost as error:
+            raise Unreachable("the connection is lost again and again", sent=True) from error
+
+    def _give_back(self, batch: Sequence[Errand], error: Unreachable) -> None:
+        """Keep what must arrive in its order; what waits for an answer has to do without."""
+        for errand in batch:
+            errand.fail(error)
+        for errand in self._waiting:
+            errand.fail(Unreachable(str(error), sent=False))
+        kept = [errand for errand in (*batch, *self._waiting) if errand.answer is None]
+        self._waiting = deque(kept)
+        self._settle_events()
+
+    def _refused(self, errand: Errand, reply: ResponseError) -> None:
+        error = Unreachable(str(reply), sent=True)
+        self._outage.failed(str(error))
+        errand.fail(error)
+        errand.refusals += 1
+        if errand.answer is None and errand.refusals < MOST_REFUSALS:
+            self._waiting.append(errand)
+            self._none.clear()
+
+    def _drop_late(self) -> None:
+        now_ns = self._clock()
+        kept = [errand for errand in self._waiting if errand.deadline_ns > now_ns]
+        if len(kept) < len(self._waiting):
+            _log.warning("settlements_expired", count=len(self._waiting) - len(kept))
+            self._waiting = deque(kept)
+            self._settle_events()
