@@ -45,12 +45,12 @@ def _generated(algorithm: str, number: int) -> Any:
 
 def public_jwk(algorithm: str, number: int = 0, **members: Any) -> dict[str, Any]:
     """The public key as a JSON Web Key of the name ``k<number>``; None takes a member out."""
-    kind = {
+    kinds: dict[str, Any] = {
         "RS256": algorithms.RSAAlgorithm,
         "ES256": algorithms.ECAlgorithm,
         "EdDSA": algorithms.OKPAlgorithm,
-    }[algorithm]
-    jwk = kind.to_jwk(private_key(algorithm, number).public_key(), as_dict=True)
+    }
+    jwk = kinds[algorithm].to_jwk(private_key(algorithm, number).public_key(), as_dict=True)
     merged = {"kid": f"k{number}", **jwk, **members}
     return {name: value for name, value in merged.items() if value is not None}
 

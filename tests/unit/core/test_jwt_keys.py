@@ -265,7 +265,8 @@ def test_public_keys_and_secrets_do_not_meet() -> None:
 def test_keys_may_be_replaced_while_tokens_are_checked() -> None:
     made = verifier(public_jwk("RS256", 0))
     sets = [key_set(public_jwk("RS256", 0)), key_set(*(public_jwk("RS256", n) for n in (0, 1)))]
-    token, found = signed(), []
+    token = signed()
+    found: list[str | None] = []
 
     def check() -> None:
         found.extend(reason(made, token) for _ in range(300))
