@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from millstream import _core
 from tests.reference import limiter as twin
+from tests.reference.limiter_calls import core_quota
 from tests.reference.limiter_key import Quota
 
 LEASE_TTL_NS = 150
@@ -25,6 +26,7 @@ class Call(NamedTuple):
     tokens: int
     requests: int
     prompt: int
+    kibibytes: int
     lease: int
 
 
@@ -43,6 +45,7 @@ def quotas(draw: st.DrawFn) -> Quota:
         window_ns=0 if tokens is None else max(1, window_ns),
         slots=slots,
         concurrency=draw(st.none() | st.integers(0, 3)),
+        kibibytes=draw(st.none() | st.integers(0, 20)),
     )
 
 
@@ -63,6 +66,7 @@ def calls(keys: str, steps: st.SearchStrategy[int]) -> st.SearchStrategy[list[Ca
             tokens=st.integers(0, 12),
             requests=st.integers(0, 2),
             prompt=st.integers(0, 12),
+            kibibytes=st.integers(0, 9) | st.integers(0, 24),
             lease=st.integers(1, 4),
         )
         return draw(st.lists(call, min_size=1, max_size=60))
@@ -74,32 +78,20 @@ forward = st.integers(0, 30) | st.integers(0, 300)
 anyhow = forward | st.integers(-60, 0) | st.sampled_from([-5_000, 5_000])
 
 
-def rust_quota(quota: Quota) -> _core.Quota:
-    return _core.Quota(
-        rate=quota.rate,
-        period_ns=quota.period_ns,
-        burst=None if quota.rate is None else quota.burst,
-        tokens=quota.tokens,
-        window_ns=None if quota.tokens is None else quota.window_ns,
-        slots=quota.slots,
-        concurrency=quota.concurrency,
-    )
-
-
 def answer(value: Any) -> Any:
     """An answer in a form that both sides share."""
     match value:
         case _core.Lease() | twin.Lease():
-            return ("lease", value.tokens, value.prompt)
+            return ("lease", value.tokens, value.prompt, value.kibibytes)
         case _core.Refusal():
             return (value.scope, value.dimension, value.wait_ns, value.permanent)
         case _core.Snapshot():
             return tuple(
                 meter and (meter.scope, meter.limit, meter.remaining, meter.reset_ns)
-                for meter in (value.requests, value.tokens, value.concurrency)
+                for meter in (value.requests, value.tokens, value.concurrency, value.bytes)
             )
         case twin.Snapshot():
-            meters = (value.requests, value.tokens, value.concurrency)
+            meters = (value.requests, value.tokens, value.concurrency, value.bytes)
             return tuple(meter and astuple(meter) for meter in meters)
         case twin.Refusal():
             return astuple(value)
@@ -110,7 +102,8 @@ def perform(limiter: Any, call: Call, scopes: Any, leases: list[Any], now_ns: in
     try:
         match call.method:
             case "reserve":
-                value = limiter.reserve(scopes, now_ns, call.tokens, call.requests, call.prompt)
+                cost = (call.tokens, call.requests, call.prompt, call.kibibytes)
+                value = limiter.reserve(scopes, now_ns, *cost)
                 if value:
                     leases.append(value)
                 return answer(value)
@@ -134,7 +127,7 @@ def compare(rust: _core.Limiter, plain: twin.Limiter, made: list[Call]) -> None:
     plain_leases: list[Any] = []
     for call in made:
         now_ns = max(0, now_ns + call.step_ns)
-        rust_scopes = rust.scopes([(key, rust_quota(quota)) for key, quota in call.scopes])
+        rust_scopes = rust.scopes([(key, core_quota(quota)) for key, quota in call.scopes])
         expected = perform(plain, call, call.scopes, plain_leases, now_ns)
         assert perform(rust, call, rust_scopes, rust_leases, now_ns) == expected, (call, now_ns)
 
@@ -169,7 +162,7 @@ def test_a_wait_is_the_first_nanosecond_that_suffices(made: list[Call]) -> None:
         now_ns = max(0, now_ns + call.step_ns)
         if call.tokens == call.requests == 0:
             continue
-        scopes = limiter.scopes([(key, rust_quota(quota)) for key, quota in call.scopes])
+        scopes = limiter.scopes([(key, core_quota(quota)) for key, quota in call.scopes])
         refusal = limiter.take(scopes, now_ns, call.tokens, call.requests)
         if isinstance(refusal, _core.Refusal) and not refusal.permanent:
             early = now_ns + refusal.wait_ns - 1

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse
 from millstream.errors import (
     EngineUnavailable,
     InvalidParameter,
+    KeysUnavailable,
     LimiterUnavailable,
     MillstreamError,
     NotAllowed,
@@ -34,6 +35,7 @@ _STATUSES: tuple[tuple[type[MillstreamError], int], ...] = (
     (EngineUnavailable, 503),
     (StoreUnavailable, 503),
     (LimiterUnavailable, 503),
+    (KeysUnavailable, 503),
     (NotAuthenticated, 401),
     (NotAllowed, 403),
     (MillstreamError, 500),

@@ -27,6 +27,7 @@ STATUSES = {
     errors.EngineUnavailable: 503,
     errors.StoreUnavailable: 503,
     errors.LimiterUnavailable: 503,
+    errors.KeysUnavailable: 503,
     errors.NotAllowed: 403,
     errors.NotAuthenticated: 401,
 }
@@ -72,6 +73,15 @@ async def test_a_failure_raised_on_purpose_becomes_its_status(
         }
     }
     assert ("retry-after" in answer.headers) == (status == 503)
+
+
+async def test_a_credential_that_does_not_do_is_challenged() -> None:
+    missing = await answer_to(errors.NotAllowed("no", code="c", scope="chat:create"))
+    wrong = await answer_to(errors.NotAuthenticated("no", reason="expired"))
+    assert missing.headers["www-authenticate"] == (
+        'Bearer realm="millstream", error="insufficient_scope", scope="chat:create"'
+    )
+    assert wrong.headers["www-authenticate"] == 'Bearer realm="millstream", error="invalid_token"'
 
 
 async def test_the_field_that_is_wrong_is_named() -> None:
