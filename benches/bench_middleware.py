@@ -224,7 +224,7 @@ def _ours(costs: Mapping[str, Cost]) -> Cost:
 
 def _ratio(added: float, ours: float) -> str:
     # What adds next to nothing is no measure.
-    return f"{added / ours:.1f} ×" if ours > 0.001 else "–"
+    return f"{added / ours:.1f} ×" if ours > 0.05 else "–"
 
 
 def main() -> None:
