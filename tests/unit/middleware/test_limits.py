@@ -74,7 +74,7 @@ async def test_a_request_is_reserved_for_before_and_charged_after(bench: Bench) 
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         during.append(await bench.left())
-        assert scope["state"]["quota_remaining"] == 100
+        assert scope["state"]["quota_remaining"] == 90
         assert scope["state"]["lease"].tokens == 10
         await answers(scope, receive, send)
 
