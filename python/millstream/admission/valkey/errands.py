@@ -24,6 +24,9 @@ MOST_REFUSALS = 3
 
 Answer = asyncio.Future[object]
 
+Unwanted = Callable[[object], None]
+"""Told the answer, or the `Unreachable`, to a call whose caller is gone."""
+
 
 class Errand:
     """A call on its way; ``again`` is what to send if it may have been carried out already.
@@ -32,7 +35,7 @@ class Errand:
     until ``deadline_ns``, when it would find nothing any more.
     """
 
-    __slots__ = ("again", "answer", "call", "deadline_ns", "refusals")
+    __slots__ = ("again", "answer", "call", "deadline_ns", "refusals", "unwanted")
 
     def __init__(
         self,
@@ -40,23 +43,38 @@ class Errand:
         *,
         again: Call | None = None,
         answer: Answer | None = None,
+        unwanted: Unwanted | None = None,
         deadline_ns: int = 0,
     ) -> None:
         self.call = call
         self.again = again or call
         self.answer = answer
+        self.unwanted = unwanted
         self.deadline_ns = deadline_ns
         self.refusals = 0
 
-    def fail(self, error: Unreachable) -> None:
-        """Tell whoever waits for the answer, if anybody does."""
-        if self.answer is not None and not self.answer.done():
-            self.answer.set_exception(error)
+    @property
+    def is_wanted(self) -> bool:
+        """False once the caller is gone: then it need not be sent."""
+        return self.answer is None or not self.answer.cancelled()
 
     def succeed(self, reply: bytes) -> None:
-        """As above."""
-        if self.answer is not None and not self.answer.done():
+        """Tell whoever waits for the answer, if anybody does."""
+        if self.answer is None:
+            return
+        if not self.answer.cancelled():
             self.answer.set_result(answer_of(reply))
+        elif self.unwanted is not None:
+            self.unwanted(answer_of(reply))
+
+    def fail(self, error: Unreachable) -> None:
+        """As above."""
+        if self.answer is None:
+            return
+        if not self.answer.cancelled():
+            self.answer.set_exception(error)
+        elif self.unwanted is not None:
+            self.unwanted(error)
 
 
 class Errands:
@@ -73,14 +91,20 @@ class Errands:
         self._some = asyncio.Event()
         self._none = asyncio.Event()
         self._none.set()
+        self._closed = False
         self.recovered = asyncio.Event()
 
-    def ask(self, call: Call, *, again: Call | None = None) -> Answer:
-        """The answer to come; raises `Unreachable` at once while Valkey is known to be away."""
-        if self._outage.up is False:
+    def ask(
+        self, call: Call, *, again: Call | None = None, unwanted: Unwanted | None = None
+    ) -> Answer:
+        """The answer to come; raises `Unreachable` at once while Valkey is known to be away.
+
+        Cancelled before it is sent, the call is not made; later, ``unwanted`` is told the answer.
+        """
+        if self._closed or self._outage.up is False:
             raise Unreachable("the shared counters are away", sent=False)
         answer: Answer = asyncio.get_running_loop().create_future()
-        self._add(Errand(call, again=again, answer=answer))
+        self._add(Errand(call, again=again, answer=answer, unwanted=unwanted))
         return answer
 
     def tell(self, call: Call, *, deadline_ns: int) -> None:
@@ -97,12 +121,19 @@ class Errands:
         if isinstance(replies[0], ResponseError):
             self._outage.failed(str(replies[0]))
             return False
-        self._outage.answered()
+        self._outage.ended()
         self.recovered.set()
         return True
 
     async def run(self) -> None:
         """Carry until cancelled."""
+        try:
+            await self._run()
+        finally:
+            self._closed = True
+            self._give_back([], Unreachable("the limiter is closed", sent=False))
+
+    async def _run(self) -> None:
         while True:
             if self._outage.up is False:
                 await asyncio.sleep(self._outage.pause_seconds())
@@ -110,7 +141,9 @@ class Errands:
                 await self.probe()
                 continue
             await self._some.wait()
-            await self._carry([self._waiting.popleft() for _ in range(self._next_batch())])
+            batch = self._next_batch()
+            if batch:
+                await self._carry(batch)
             self._settle_events()
 
     async def drain(self) -> None:
@@ -122,8 +155,10 @@ class Errands:
         self._some.set()
         self._none.clear()
 
-    def _next_batch(self) -> int:
-        return min(len(self._waiting), BATCH)
+    def _next_batch(self) -> list[Errand]:
+        size = min(len(self._waiting), BATCH)
+        errands = (self._waiting.popleft() for _ in range(size))
+        return [errand for errand in errands if errand.is_wanted]
 
     def _settle_events(self) -> None:
         if not self._waiting:
@@ -140,12 +175,14 @@ class Errands:
         except BaseException:
             self._give_back(batch, Unreachable("the limiter is closed", sent=True))
             raise
+        refused = False
         for errand, reply in zip(batch, replies, strict=True):
             if isinstance(reply, ResponseError):
                 self._refused(errand, reply)
+                refused = True
             else:
                 errand.succeed(reply)
-        if self._outage.up is None:
+        if not refused:
             self._outage.answered()
 
     async def _exchange(self, batch: Sequence[Errand]) -> list[Reply]:
@@ -159,13 +196,13 @@ class Errands:
             raise Unreachable("the connection is lost again and again", sent=True) from error
 
     def _give_back(self, batch: Sequence[Errand], error: Unreachable) -> None:
-        """Keep what must arrive in its order; what waits for an answer has to do without."""
+        """Keep what must arrive, in its order; what waits for an answer has to do without."""
+        unsent = list(self._waiting)
+        self._waiting = deque(errand for errand in (*batch, *unsent) if errand.answer is None)
         for errand in batch:
             errand.fail(error)
-        for errand in self._waiting:
+        for errand in unsent:
             errand.fail(Unreachable(str(error), sent=False))
-        kept = [errand for errand in (*batch, *self._waiting) if errand.answer is None]
-        self._waiting = deque(kept)
         self._settle_events()
 
     def _refused(self, errand: Errand, reply: ResponseError) -> None:

@@ -1,0 +1,215 @@
+"""The script in Valkey answers as the Rust limiter does, whatever is asked at whatever time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import count
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream import _core
+from millstream.admission import BytesInFlight, Cost, Limits, RequestRate, ScopedLimits, TokenWindow
+from millstream.admission.valkey.quotas import UNIT_NS
+from tests.integration.valkey_script import Refused, ScriptLimiter, Taken
+from tests.integration.valkey_server import ValkeyServer
+
+LEASE_NS = 2_000_000_000
+START = 20_000_000_000
+SECOND = 1_000_000_000 // UNIT_NS
+
+_traces = count()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ValkeyServer]:
+    server = ValkeyServer()
+    yield server
+    server.close()
+
+
+class Step(NamedTuple):
+    """One call after so many units: ``lease`` counts back from the newest."""
+
+    units: int
+    method: str
+    scopes: tuple[ScopedLimits, ...]
+    cost: Cost
+    lease: int
+
+
+@st.composite
+def limits(draw: st.DrawFn) -> Limits:
+    """Few rates and windows, so that scopes often go on under others that differ a little."""
+    rates = [Fraction(0), Fraction(1), Fraction(2), Fraction(2000), Fraction(5, 60)]
+    rate = draw(st.none() | st.sampled_from(rates))
+    tokens = draw(st.none() | st.integers(0, 30))
+    kibibytes = draw(st.none() | st.integers(0, 6))
+    return Limits(
+        requests=None if rate is None else RequestRate(rate, draw(st.integers(0, 6))),
+        tokens=None if tokens is None else TokenWindow(tokens, draw(st.sampled_from([1, 2, 1000]))),
+        concurrency=draw(st.none() | st.integers(0, 3)),
+        bytes_in_flight=None if kibibytes is None else BytesInFlight(kibibytes * 1024),
+    )
+
+
+@st.composite
+def costs(draw: st.DrawFn) -> Cost:
+    tokens = draw(st.integers(1, 12))
+    return Cost(
+        tokens,
+        requests=draw(st.integers(0, 2)),
+        prompt_tokens=draw(st.integers(0, tokens)),
+        kibibytes=draw(st.integers(0, 3)),
+    )
+
+
+METHODS = ["reserve", "reserve", "reserve", "settle", "cancel", "undo", "renew", "peek"]
+
+
+@st.composite
+def traces(
+    draw: st.DrawFn, names: str, units: st.SearchStrategy[int], *, all_names: bool
+) -> list[Step]:
+    known = draw(st.lists(limits(), min_size=1, max_size=3))
+    scope = st.builds(ScopedLimits, st.sampled_from(names), st.sampled_from(known))
+    least = len(names) if all_names else 1
+    scopes = st.lists(
+        scope, min_size=least, max_size=min(len(names), 4), unique_by=lambda pair: pair.scope
+    ).map(tuple)
+    step = st.builds(Step, units, st.sampled_from(METHODS), scopes, costs(), st.integers(1, 4))
+    steps = draw(st.lists(step, min_size=1, max_size=40))
+    return [steps[0]._replace(method="reserve"), *steps[1:]]
+
+
+forward = st.one_of(
+    st.integers(0, 40),
+    st.integers(0, 4 * SECOND),
+    st.sampled_from([125, 250, 2125, SECOND // 2000, SECOND, LEASE_NS // UNIT_NS]),
+)
+back = st.integers(-60, 0) | st.sampled_from([-250, -2_001, -SECOND, -70 * SECOND])
+forth = st.sampled_from([250, 2_001, SECOND, 70 * SECOND])
+anyhow = forward | back | forth
+
+
+def of_rust(snapshot: _core.Snapshot) -> tuple[Any, ...]:
+    """Its meters with resets as the other side tells them: in whole units, rounded up."""
+    meters = (snapshot.requests, snapshot.tokens, snapshot.concurrency, snapshot.bytes)
+    return tuple(
+        meter and (meter.scope, meter.limit, meter.remaining, -(-meter.reset_ns // UNIT_NS))
+        for meter in meters
+    )
+
+
+def of_valkey(snapshot: Any) -> tuple[Any, ...]:
+    return tuple(meter and (*meter[:3], meter.reset_ns // UNIT_NS) for meter in snapshot)
+
+
+class Rust:
+    """The limiter of the core under the same calls."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+        self.limiter = _core.Limiter(shards=1, lease_ttl_ns=LEASE_NS)
+        self.leases: list[_core.Lease] = []
+
+    def scopes(self, step: Step) -> _core.Scopes:
+        return self.limiter.scopes(
+            [(member.scope, member.limits.quota()) for member in step.scopes]
+        )
+
+    def answer(self, step: Step) -> Any:
+        now_ns, cost = self.now * UNIT_NS, step.cost
+        if step.method == "peek":
+            return of_rust(self.limiter.peek(self.scopes(step), now_ns))
+        if step.method == "reserve":
+            scopes = self.scopes(step)
+            found = self.limiter.reserve(
+                scopes, now_ns, cost.tokens, cost.requests, cost.prompt_tokens, cost.kibibytes
+            )
+            left = of_rust(self.limiter.peek(scopes, now_ns))
+            if isinstance(found, _core.Lease):
+                self.leases.append(found)
+                return left
+            wait = -(-found.wait_ns // UNIT_NS)
+            return (found.scope, found.dimension, wait, found.permanent, left)
+        if step.method == "renew":
+            return [self.limiter.renew(lease, now_ns) for lease in self.leases[-step.lease :]]
+        lease = self.leases[-step.lease]
+        if step.method == "undo":
+            return self.limiter.undo(lease, now_ns)
+        return getattr(self.limiter, step.method)(lease, cost.tokens, now_ns)
+
+
+class Script:
+    """The script under the same calls."""
+
+    def __init__(self, server: ValkeyServer, now: int) -> None:
+        namespace = f"trace{next(_traces)}"
+        self.limiter = ScriptLimiter(server, now=now, lease_ns=LEASE_NS, namespace=namespace)
+        self.leases: list[Taken] = []
+
+    def answer(self, step: Step) -> Any:
+        if step.method == "peek":
+            return of_valkey(self.limiter.peek(step.scopes))
+        if step.method == "reserve":
+            found = self.limiter.reserve(step.scopes, step.cost)
+            left = of_valkey(found.snapshot)
+            if isinstance(found, Refused):
+                return (found.scope, found.dimension, found.wait, found.permanent, left)
+            self.leases.append(found)
+            return left
+        if step.method == "renew":
+            return self.limiter.renew(self.leases[-step.lease :])
+        lease = self.leases[-step.lease]
+        if step.method == "undo":
+            return self.limiter.undo(lease)
+        return getattr(self.limiter, step.method)(lease, step.cost.tokens)
+
+
+def compare(server: ValkeyServer, trace: list[Step]) -> None:
+    rust, script = Rust(START), Script(server, START)
+    try:
+        for step in trace:
+            rust.now = script.limiter.now = max(0, rust.now + step.units)
+            named = step.method in ("peek", "reserve") or step.lease <= len(rust.leases)
+            if named:
+                assert script.answer(step) == rust.answer(step), (step, rust.now)
+    finally:
+        script.limiter.close()
+
+
+@settings(max_examples=150, deadline=None)
+@given(trace=traces("abcdefg", forward, all_names=False))
+def test_the_same_trace_gets_the_same_answers(server: ValkeyServer, trace: list[Step]) -> None:
+    compare(server, trace)
+
+
+@settings(max_examples=150, deadline=None)
+@given(trace=traces("ab", anyhow, all_names=True) | traces("a", anyhow, all_names=True))
+def test_so_it_does_under_a_clock_that_jumps(server: ValkeyServer, trace: list[Step]) -> None:
+    compare(server, trace)
+
+
+LARGE = ScopedLimits("a", Limits(RequestRate(Fraction(7, 60), burst=1_000_000)))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(forward, st.sampled_from(["reserve", "undo", "peek"]), st.integers(1, 400_000)),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_so_it_does_where_a_bucket_must_be_counted_in_coarser_parts(
+    server: ValkeyServer, moves: list[tuple[int, str, int]]
+) -> None:
+    trace = [
+        Step(units, method, (LARGE,), Cost(1, requests=requests), 1)
+        for units, method, requests in moves
+    ]
+    compare(server, trace)
