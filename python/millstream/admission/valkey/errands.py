@@ -1,4 +1,4 @@
-"""Carries calls to Valkey, in the order in which they were made, all that wait in one exchange."""
+"""Carries calls to Valkey, all that wait in one exchange."""
 
 from __future__ import annotations
 
@@ -104,12 +104,17 @@ class Errands:
         if self._closed or self._outage.up is False:
             raise Unreachable("the shared counters are away", sent=False)
         answer: Answer = asyncio.get_running_loop().create_future()
-        self._add(Errand(call, again=again, answer=answer, unwanted=unwanted))
+        self._waiting.append(Errand(call, again=again, answer=answer, unwanted=unwanted))
+        self._wake()
         return answer
 
     def tell(self, call: Call, *, deadline_ns: int) -> None:
-        """See to it that this arrives, however often Valkey goes away until ``deadline_ns``."""
-        self._add(Errand(call, deadline_ns=deadline_ns))
+        """See to it that this arrives, however often Valkey goes away until ``deadline_ns``.
+
+        It goes before what is asked: an ending makes room for the next decision.
+        """
+        self._waiting.appendleft(Errand(call, deadline_ns=deadline_ns))
+        self._wake()
 
     async def probe(self) -> bool:
         """Try whether Valkey carries out calls, and tell everybody."""
@@ -150,8 +155,7 @@ class Errands:
         """Return when everything has arrived or is given up."""
         await self._none.wait()
 
-    def _add(self, errand: Errand) -> None:
-        self._waiting.append(errand)
+    def _wake(self) -> None:
         self._some.set()
         self._none.clear()
 
@@ -196,7 +200,7 @@ class Errands:
             raise Unreachable("the connection is lost again and again", sent=True) from error
 
     def _give_back(self, batch: Sequence[Errand], error: Unreachable) -> None:
-        """Keep what must arrive, in its order; what waits for an answer has to do without."""
+        """Keep what must arrive; what waits for an answer has to do without."""
         unsent = list(self._waiting)
         self._waiting = deque(errand for errand in (*batch, *unsent) if errand.answer is None)
         for errand in batch:
@@ -212,7 +216,7 @@ class Errands:
         errand.refusals += 1
         if errand.answer is None and errand.refusals < MOST_REFUSALS:
             self._waiting.append(errand)
-            self._none.clear()
+            self._wake()
 
     def _drop_late(self) -> None:
         now_ns = self._clock()
