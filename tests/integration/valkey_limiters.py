@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from fractions import Fraction
@@ -99,3 +100,10 @@ def left(snapshot: Snapshot) -> tuple[int | None, ...]:
 
 async def left_in(limiter: ValkeyLimiter, *scopes: ScopedLimits) -> tuple[int | None, ...]:
     return left(await limiter.peek(scopes))
+
+
+async def until_left(limiter: ValkeyLimiter, *scopes: ScopedLimits, places: int) -> None:
+    """Return when so many leases can be opened, which nobody tells."""
+    async with asyncio.timeout(60):
+        while (await left_in(limiter, *scopes))[2] != places:  # noqa: ASYNC110 - as said
+            await asyncio.sleep(0.01)
