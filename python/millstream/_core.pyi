@@ -155,8 +155,9 @@ class Quota:
 
     ``rate`` requests come back every ``period_ns`` and ``burst`` fit into the bucket, so any window
     W may see ``burst + rate * W``; a rate of 0 refuses everything. At most ``tokens`` in any
-    ``window_ns``, counted in ``slots`` parts. At most ``concurrency`` open leases. ValueError for
-    values out of range or a half-given dimension.
+    ``window_ns``, counted in ``slots`` parts. At most ``concurrency`` open leases, which hold at
+    most ``kibibytes`` of memory together. ValueError for values out of range or a half-given
+    dimension.
     """
 
     def __new__(
@@ -169,6 +170,7 @@ class Quota:
         window_ns: int | None = None,
         slots: int = 16,
         concurrency: int | None = None,
+        kibibytes: int | None = None,
     ) -> Quota: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -188,6 +190,9 @@ class Lease:
     @property
     def prompt(self) -> int:
         """Tokens of these that are spent whatever happens."""
+    @property
+    def kibibytes(self) -> int:
+        """Memory in KiB that is held until the lease ends."""
 
 @final
 class Refusal:
@@ -197,14 +202,14 @@ class Refusal:
     def scope(self) -> str:
         """The key that refuses."""
     @property
-    def dimension(self) -> Literal["requests", "tokens", "concurrency"]:
+    def dimension(self) -> Literal["requests", "tokens", "concurrency", "bytes"]:
         """What ran out there."""
     @property
     def wait_ns(self) -> int:
         """Nanoseconds after which the same call is admitted if nobody else comes.
 
-        When open leases are in the way nobody can know: then the least time that the other
-        dimensions need, which may be 0. A permanent refusal has 0.
+        When open leases are in the way (``concurrency``, ``bytes``) nobody can know: then the least
+        time that the other dimensions need, which may be 0. A permanent refusal has 0.
         """
     @property
     def permanent(self) -> bool:
@@ -220,13 +225,13 @@ class Meter:
         """The key."""
     @property
     def limit(self) -> int:
-        """The capacity: burst, tokens per window, or open leases."""
+        """The capacity: burst, tokens per window, open leases, or KiB."""
     @property
     def remaining(self) -> int:
         """What is left of it, never below 0."""
     @property
     def reset_ns(self) -> int:
-        """Nanoseconds until all of it is back; 0 for concurrency."""
+        """Nanoseconds until all of it is back; 0 where only the end of leases gives back."""
 
 @final
 class Snapshot:
@@ -241,6 +246,9 @@ class Snapshot:
     @property
     def concurrency(self) -> Meter | None:
         """Open leases, if any scope limits them."""
+    @property
+    def bytes(self) -> Meter | None:
+        """KiB that open leases hold, if any scope limits them."""
 
 @final
 class Limiter:
@@ -265,16 +273,23 @@ class Limiter:
         A key that is found under another quota goes on under the new one.
         """
     def reserve(
-        self, scopes: Scopes, now_ns: int, tokens: int = 0, requests: int = 1, prompt: int = 0
+        self,
+        scopes: Scopes,
+        now_ns: int,
+        tokens: int = 0,
+        requests: int = 1,
+        prompt: int = 0,
+        kibibytes: int = 0,
     ) -> Lease | Refusal:
         """Takes the cost from every scope and opens a lease on it, or takes nothing.
 
-        ``prompt`` tells how many of the ``tokens`` are spent even if nothing is generated.
+        ``prompt`` tells how many of the ``tokens`` are spent even if nothing is generated;
+        ``kibibytes`` are held until the lease ends.
         """
     def take(
         self, scopes: Scopes, now_ns: int, tokens: int = 0, requests: int = 1
     ) -> Literal[True] | Refusal:
-        """Takes the cost from every scope for good, or nothing; concurrency is left alone."""
+        """Takes the cost from every scope for good, or nothing; open leases do not count."""
     def settle(self, lease: Lease, actual: int, now_ns: int) -> bool:
         """Ends a lease with the tokens that were really used; False if it had ended before."""
     def cancel(self, lease: Lease, emitted: int, now_ns: int) -> bool:
@@ -282,8 +297,8 @@ class Limiter:
     def undo(self, lease: Lease, now_ns: int) -> bool:
         """Ends a lease on which nothing was served; False if it had ended before.
 
-        Tokens, requests and its place go back: all of it at the instant of the reservation, later
-        the tokens to their slot and the requests less what time has given back since.
+        Tokens and requests go back like what it held: all of it at the instant of the reservation,
+        later the tokens to their slot and the requests less what time has given back since.
         """
     def renew(self, lease: Lease, now_ns: int) -> bool:
         """Starts the time to live of an open lease again; False if it has ended."""

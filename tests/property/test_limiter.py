@@ -25,6 +25,7 @@ class Call(NamedTuple):
     tokens: int
     requests: int
     prompt: int
+    kibibytes: int
     lease: int
 
 
@@ -43,6 +44,7 @@ def quotas(draw: st.DrawFn) -> Quota:
         window_ns=0 if tokens is None else max(1, window_ns),
         slots=slots,
         concurrency=draw(st.none() | st.integers(0, 3)),
+        kibibytes=draw(st.none() | st.integers(0, 20)),
     )
 
 
@@ -63,6 +65,7 @@ def calls(keys: str, steps: st.SearchStrategy[int]) -> st.SearchStrategy[list[Ca
             tokens=st.integers(0, 12),
             requests=st.integers(0, 2),
             prompt=st.integers(0, 12),
+            kibibytes=st.integers(0, 9) | st.integers(0, 24),
             lease=st.integers(1, 4),
         )
         return draw(st.lists(call, min_size=1, max_size=60))
@@ -83,6 +86,7 @@ def rust_quota(quota: Quota) -> _core.Quota:
         window_ns=None if quota.tokens is None else quota.window_ns,
         slots=quota.slots,
         concurrency=quota.concurrency,
+        kibibytes=quota.kibibytes,
     )
 
 
@@ -90,16 +94,16 @@ def answer(value: Any) -> Any:
     """An answer in a form that both sides share."""
     match value:
         case _core.Lease() | twin.Lease():
-            return ("lease", value.tokens, value.prompt)
+            return ("lease", value.tokens, value.prompt, value.kibibytes)
         case _core.Refusal():
             return (value.scope, value.dimension, value.wait_ns, value.permanent)
         case _core.Snapshot():
             return tuple(
                 meter and (meter.scope, meter.limit, meter.remaining, meter.reset_ns)
-                for meter in (value.requests, value.tokens, value.concurrency)
+                for meter in (value.requests, value.tokens, value.concurrency, value.bytes)
             )
         case twin.Snapshot():
-            meters = (value.requests, value.tokens, value.concurrency)
+            meters = (value.requests, value.tokens, value.concurrency, value.bytes)
             return tuple(meter and astuple(meter) for meter in meters)
         case twin.Refusal():
             return astuple(value)
@@ -110,7 +114,8 @@ def perform(limiter: Any, call: Call, scopes: Any, leases: list[Any], now_ns: in
     try:
         match call.method:
             case "reserve":
-                value = limiter.reserve(scopes, now_ns, call.tokens, call.requests, call.prompt)
+                cost = (call.tokens, call.requests, call.prompt, call.kibibytes)
+                value = limiter.reserve(scopes, now_ns, *cost)
                 if value:
                     leases.append(value)
                 return answer(value)

@@ -25,8 +25,8 @@ from tests.reference.limiter_key import Quota
 
 def reserve_and_undo(limiter: _core.Limiter, call: Call, now_ns: int) -> None:
     scopes = limiter.scopes([(key, rust_quota(quota)) for key, quota in call.scopes])
-    if call.tokens or call.requests:
-        lease = limiter.reserve(scopes, now_ns, call.tokens, call.requests)
+    if call.tokens or call.requests or call.kibibytes:
+        lease = limiter.reserve(scopes, now_ns, call.tokens, call.requests, 0, call.kibibytes)
         if isinstance(lease, _core.Lease):
             assert limiter.undo(lease, now_ns) is True
             assert limiter.undo(lease, now_ns) is False
@@ -70,7 +70,7 @@ def test_no_later_answer_tells_that_there_was_such_a_lease(
         assert perform(rust, call, scopes, rust_leases, now_ns) == expected, (call, now_ns)
 
 
-rated = Quota(rate=3, period_ns=20, burst=6, tokens=30, window_ns=64, concurrency=9)
+rated = Quota(rate=3, period_ns=20, burst=6, tokens=30, window_ns=64, concurrency=9, kibibytes=99)
 kinds = st.sampled_from(["reserve", "reserve", "take", "undo"])
 
 
@@ -90,7 +90,7 @@ def test_leases_that_are_undone_later_leave_no_more_than_if_they_had_never_been(
     for step_ns, kind, requests, tokens in steps:
         now_ns += step_ns
         if kind == "reserve":
-            lease = limiter.reserve(scopes, now_ns, tokens, requests)
+            lease = limiter.reserve(scopes, now_ns, tokens, requests, 0, 3 * tokens)
             leases += [lease] if isinstance(lease, _core.Lease) else []
         elif kind == "undo" and leases:
             assert limiter.undo(leases.pop(0), now_ns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from tests.reference.limiter_key import Dimension, Hold, Key, Meter, Quota, Timeline
 
@@ -36,6 +36,7 @@ class Snapshot:
     requests: Meter | None
     tokens: Meter | None
     concurrency: Meter | None
+    bytes: Meter | None
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +46,7 @@ class Lease:
     tokens: int
     requests: int
     prompt: int
+    kibibytes: int
     expires_at: int
     holds: list[Hold] = field(default_factory=list)
 
@@ -75,15 +77,25 @@ class Limiter:
         return list(scopes)
 
     def reserve(
-        self, scopes: Scopes, now_ns: int, tokens: int = 0, requests: int = 1, prompt: int = 0
+        self,
+        scopes: Scopes,
+        now_ns: int,
+        tokens: int = 0,
+        requests: int = 1,
+        prompt: int = 0,
+        kibibytes: int = 0,
     ) -> Lease | Refusal:
-        keys = self._admit(scopes, now_ns, tokens, requests, prompt, lease=True)
+        if not 0 <= prompt <= tokens:
+            raise ValueError(f"a prompt lies within the cost of {tokens} tokens, not at {prompt}")
+        keys = self._admit(scopes, now_ns, tokens, requests, kibibytes)
         if isinstance(keys, Refusal):
             return keys
-        lease = Lease(tokens, requests, prompt, self._time.now + self._lease_ttl_ns)
+        expires_at = self._time.now + self._lease_ttl_ns
+        lease = Lease(tokens, requests, prompt, kibibytes, expires_at)
         for key in keys:
             key.take(requests, tokens)
             key.open += 1
+            key.kibibytes += kibibytes
             lease.holds.append(key.hold())
         self._leases[lease] = None
         return lease
@@ -91,7 +103,7 @@ class Limiter:
     def take(
         self, scopes: Scopes, now_ns: int, tokens: int = 0, requests: int = 1
     ) -> Literal[True] | Refusal:
-        keys = self._admit(scopes, now_ns, tokens, requests, 0, lease=False)
+        keys = self._admit(scopes, now_ns, tokens, requests, None)
         if isinstance(keys, Refusal):
             return keys
         for key in keys:
@@ -122,7 +134,7 @@ class Limiter:
 
     def peek(self, scopes: Scopes, now_ns: int) -> Snapshot:
         self._expire(now_ns)
-        meters: dict[Dimension, list[Meter]] = {"requests": [], "tokens": [], "concurrency": []}
+        meters: dict[Dimension, list[Meter]] = {dimension: [] for dimension in get_args(Dimension)}
         for name, quota in scopes:
             key = self._keys.get(name) or Key(name, quota, now_ns)
             key.advance(now_ns)
@@ -138,19 +150,20 @@ class Limiter:
         return Snapshot(**tightest)
 
     def _admit(
-        self, scopes: Scopes, now_ns: int, tokens: int, requests: int, prompt: int, *, lease: bool
+        self, scopes: Scopes, now_ns: int, tokens: int, requests: int, kibibytes: int | None
     ) -> list[Key] | Refusal:
-        for cost in (requests, tokens, prompt):
+        """The keys to take from; ``kibibytes`` is None where no lease is asked for."""
+        for cost in (requests, tokens, kibibytes or 0):
             _check(cost)
-        if (not requests and not tokens) or prompt > tokens:
-            raise ValueError("nothing to reserve, or a prompt above the tokens")
+        if not (requests or tokens or kibibytes):
+            raise ValueError("nothing to reserve")
         self._expire(now_ns)
         self._forget_idle(now_ns)
         keys = {name: self._resolve(name, quota, now_ns) for name, quota in scopes}
         refusals = [
-            (permanent, dimension == "concurrency", wait, name, dimension)
+            (permanent, dimension in ("concurrency", "bytes"), wait, name, dimension)
             for name, key in keys.items()
-            for permanent, dimension, wait in key.refusals(requests, tokens, lease, now_ns)
+            for permanent, dimension, wait in key.refusals(requests, tokens, kibibytes, now_ns)
         ]
         if refusals:
             permanent, _, _, name, dimension = max(refusals, key=lambda refusal: refusal[:3])
@@ -193,6 +206,7 @@ class Limiter:
         del self._leases[lease]
         for hold in lease.holds:
             hold.key.open -= 1
+            hold.key.kibibytes -= lease.kibibytes
 
 
 def _check(cost: int) -> None:

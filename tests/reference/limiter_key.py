@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-Dimension = Literal["requests", "tokens", "concurrency"]
+Dimension = Literal["requests", "tokens", "concurrency", "bytes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,7 @@ class Quota:
     window_ns: int = 0
     slots: int = 16
     concurrency: int | None = None
+    kibibytes: int | None = None
 
     @property
     def slot_ns(self) -> int:
@@ -89,6 +90,7 @@ class Key:
         self.level = quota.burst * quota.period_ns
         self.used: dict[int, int] = {}
         self.open = 0
+        self.kibibytes = 0
         self.epoch = 0
         self.rates = 0
 
@@ -129,7 +131,7 @@ class Key:
             self.epoch += 1
 
     def refusals(
-        self, requests: int, tokens: int, lease: bool, reading: int
+        self, requests: int, tokens: int, kibibytes: int | None, reading: int
     ) -> Iterator[tuple[bool, Dimension, int]]:
         quota = self.quota
         if quota.rate is not None:
@@ -143,8 +145,15 @@ class Key:
                 yield True, "tokens", 0
             elif sum(self.used.values()) + tokens > quota.tokens:
                 yield False, "tokens", self.time.wait(reading, self.until(tokens, quota.tokens))
-        if lease and quota.concurrency is not None and self.open >= quota.concurrency:
-            yield quota.concurrency == 0, "concurrency", 0
+        if kibibytes is not None:
+            yield from self.refusals_of_leases(kibibytes)
+
+    def refusals_of_leases(self, kibibytes: int) -> Iterator[tuple[bool, Dimension, int]]:
+        limit, memory = self.quota.concurrency, self.quota.kibibytes
+        if limit is not None and self.open >= limit:
+            yield limit == 0, "concurrency", 0
+        if memory is not None and kibibytes > max(0, memory - self.kibibytes):
+            yield kibibytes > memory, "bytes", 0
 
     def until(self, tokens: int, limit: int) -> int:
         """Time until ``tokens`` fit, by dropping one slot after the other."""
@@ -195,6 +204,9 @@ class Key:
         if quota.concurrency is not None:
             left = max(0, quota.concurrency - self.open)
             yield "concurrency", self.meter(quota.concurrency, left, 0, reading)
+        if quota.kibibytes is not None:
+            left = max(0, quota.kibibytes - self.kibibytes)
+            yield "bytes", self.meter(quota.kibibytes, left, 0, reading)
 
     def meter(self, limit: int, remaining: int, reset: int, reading: int) -> Meter:
         wait = self.time.wait(reading, reset) if reset else 0

@@ -21,7 +21,7 @@ fn quota(
 ) -> Arc<Quota> {
     let requests = requests.map(|(rate, burst)| RequestRate::new(rate, SECOND, burst).unwrap());
     let tokens = tokens.map(|limit| TokenWindow::new(limit, SECOND, 16).unwrap());
-    Arc::new(Quota::new(requests, tokens, concurrency).unwrap())
+    Arc::new(Quota::new(requests, tokens, concurrency, None).unwrap())
 }
 
 fn limiter(max_keys: usize, shards: usize) -> Limiter {
@@ -38,7 +38,7 @@ fn one(limiter: &Limiter, key: &str, quota: &Arc<Quota>) -> ScopeSet {
 }
 
 fn tokens(tokens: i64) -> Cost {
-    Cost::new(1, tokens, 0).unwrap()
+    Cost::new(1, tokens, 0, 0).unwrap()
 }
 
 #[test]

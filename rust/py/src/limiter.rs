@@ -34,7 +34,7 @@ struct Quota(Arc<core::Quota>);
 #[pymethods]
 impl Quota {
     #[new]
-    #[pyo3(signature = (*, rate=None, period_ns=1_000_000_000, burst=None, tokens=None, window_ns=None, slots=16, concurrency=None))]
+    #[pyo3(signature = (*, rate=None, period_ns=1_000_000_000, burst=None, tokens=None, window_ns=None, slots=16, concurrency=None, kibibytes=None))]
     fn new(
         rate: Option<u64>,
         period_ns: u64,
@@ -43,6 +43,7 @@ impl Quota {
         window_ns: Option<u64>,
         slots: usize,
         concurrency: Option<u64>,
+        kibibytes: Option<u64>,
     ) -> PyResult<Self> {
         let requests = together("rate", rate, "burst", burst)?
             .map(|(rate, burst)| RequestRate::new(rate, period_ns, burst));
@@ -50,7 +51,7 @@ impl Quota {
             .map(|(limit, window_ns)| TokenWindow::new(limit, window_ns, slots));
         let requests = requests.transpose().map_err(invalid)?;
         let tokens = tokens.transpose().map_err(invalid)?;
-        let quota = core::Quota::new(requests, tokens, concurrency).map_err(invalid)?;
+        let quota = core::Quota::new(requests, tokens, concurrency, kibibytes).map_err(invalid)?;
         Ok(Self(Arc::new(quota)))
     }
 }
@@ -90,6 +91,11 @@ impl Lease {
     #[getter]
     fn prompt(&self) -> u64 {
         self.0.cost().prompt()
+    }
+
+    #[getter]
+    fn kibibytes(&self) -> u64 {
+        self.0.cost().kibibytes()
     }
 }
 
@@ -217,6 +223,11 @@ impl Snapshot {
     fn concurrency(&self, py: Python<'_>) -> Option<Meter> {
         self.meter(py, self.snapshot.concurrency)
     }
+
+    #[getter]
+    fn bytes(&self, py: Python<'_>) -> Option<Meter> {
+        self.meter(py, self.snapshot.bytes)
+    }
 }
 
 /// Several keys checked together, all or nothing.
@@ -244,7 +255,7 @@ impl Limiter {
         self.0.scopes(scopes).map(Scopes).map_err(invalid)
     }
 
-    #[pyo3(signature = (scopes, now_ns, tokens=0, requests=1, prompt=0))]
+    #[pyo3(signature = (scopes, now_ns, tokens=0, requests=1, prompt=0, kibibytes=0))]
     fn reserve<'py>(
         &self,
         py: Python<'py>,
@@ -253,8 +264,9 @@ impl Limiter {
         tokens: i64,
         requests: i64,
         prompt: i64,
+        kibibytes: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let cost = Cost::new(requests, tokens, prompt).map_err(invalid)?;
+        let cost = Cost::new(requests, tokens, prompt, kibibytes).map_err(invalid)?;
         match self.0.reserve(&scopes.get().0, cost, now_ns) {
             Ok(lease) => Ok(Bound::new(py, Lease(lease))?.into_any()),
             Err(denied) => refuse(scopes, denied),
@@ -270,7 +282,7 @@ impl Limiter {
         tokens: i64,
         requests: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let cost = Cost::new(requests, tokens, 0).map_err(invalid)?;
+        let cost = Cost::new(requests, tokens, 0, 0).map_err(invalid)?;
         match self.0.take(&scopes.get().0, cost, now_ns) {
             Ok(()) => Ok(PyBool::new(py, true).to_owned().into_any()),
             Err(denied) => refuse(scopes, denied),

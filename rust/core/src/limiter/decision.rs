@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::error::LimiterError;
 
-/// The largest cost, burst, token limit or concurrency.
+/// The largest cost, burst or limit, whatever its unit.
 pub const MAX_COST: u64 = 1 << 40;
 
 /// What a reservation asks for.
@@ -13,22 +13,31 @@ pub struct Cost {
     requests: u64,
     tokens: u64,
     prompt: u64,
+    kibibytes: u64,
 }
 
 impl Cost {
-    /// `tokens` in all, of which `prompt` are spent even if nothing is generated.
+    /// `tokens` in all, of which `prompt` are spent even if nothing is generated, and `kibibytes`
+    /// that are held while the lease is open.
     ///
     /// # Errors
-    /// A number outside `0..=MAX_COST`, a prompt above the tokens, or neither request nor token.
-    pub const fn new(requests: i64, tokens: i64, prompt: i64) -> Result<Self, LimiterError> {
-        let (Ok(requests), Ok(tokens), Ok(prompt)) =
-            (units(requests), units(tokens), units(prompt))
-        else {
-            return Err(LimiterError::CostOutOfRange(outlier(
-                requests, tokens, prompt,
-            )));
+    /// A number outside `0..=MAX_COST`, a prompt above the tokens, or nothing at all.
+    pub const fn new(
+        requests: i64,
+        tokens: i64,
+        prompt: i64,
+        kibibytes: i64,
+    ) -> Result<Self, LimiterError> {
+        let (Ok(requests), Ok(tokens), Ok(prompt), Ok(kibibytes)) = (
+            units(requests),
+            units(tokens),
+            units(prompt),
+            units(kibibytes),
+        ) else {
+            let costs = [requests, tokens, prompt, kibibytes];
+            return Err(LimiterError::CostOutOfRange(outlier(costs)));
         };
-        if requests == 0 && tokens == 0 {
+        if requests == 0 && tokens == 0 && kibibytes == 0 {
             return Err(LimiterError::NothingToReserve);
         }
         if prompt > tokens {
@@ -38,6 +47,7 @@ impl Cost {
             requests,
             tokens,
             prompt,
+            kibibytes,
         })
     }
 
@@ -58,6 +68,12 @@ impl Cost {
     pub const fn prompt(&self) -> u64 {
         self.prompt
     }
+
+    /// Memory in KiB that is held until the lease ends.
+    #[must_use]
+    pub const fn kibibytes(&self) -> u64 {
+        self.kibibytes
+    }
 }
 
 /// A cost as an unsigned number.
@@ -68,17 +84,15 @@ pub(crate) const fn units(cost: i64) -> Result<u64, LimiterError> {
     Ok(cost.cast_unsigned())
 }
 
-const fn outlier(requests: i64, tokens: i64, prompt: i64) -> i64 {
-    if units(requests).is_err() {
-        requests
-    } else if units(tokens).is_err() {
-        tokens
-    } else {
-        prompt
+const fn outlier(costs: [i64; 4]) -> i64 {
+    let mut place = 0;
+    while place < costs.len() - 1 && units(costs[place]).is_ok() {
+        place += 1;
     }
+    costs[place]
 }
 
-/// One of the three things that a key limits.
+/// One of the four things that a key limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dimension {
     /// Requests per time, by token bucket.
@@ -87,6 +101,8 @@ pub enum Dimension {
     Tokens,
     /// Open leases.
     Concurrency,
+    /// KiB that open leases hold.
+    Bytes,
 }
 
 impl Dimension {
@@ -97,7 +113,13 @@ impl Dimension {
             Self::Requests => "requests",
             Self::Tokens => "tokens",
             Self::Concurrency => "concurrency",
+            Self::Bytes => "bytes",
         }
+    }
+
+    /// Whether only the end of a lease gives it back, which no clock foretells.
+    const fn is_held(self) -> bool {
+        matches!(self, Self::Concurrency | Self::Bytes)
     }
 }
 
@@ -116,14 +138,34 @@ pub struct Refusal {
     pub dimension: Dimension,
     /// Nanoseconds after which the same reservation is admitted if nobody else comes.
     ///
-    /// When leases are in the way (`Concurrency`) nobody can know that: then it is the least time
-    /// that the other dimensions need, which may be 0. A permanent refusal has 0.
+    /// When leases are in the way (`Concurrency`, `Bytes`) nobody can know that: then it is the
+    /// least time that the other dimensions need, which may be 0. A permanent refusal has 0.
     pub wait_ns: u64,
     /// No waiting helps: the cost exceeds the capacity, or the capacity is zero.
     pub permanent: bool,
 }
 
 impl Refusal {
+    /// Refused for now; the scope is named by who knows it.
+    pub(crate) const fn until(dimension: Dimension, wait_ns: u64) -> Self {
+        Self {
+            scope: 0,
+            dimension,
+            wait_ns,
+            permanent: false,
+        }
+    }
+
+    /// Refused for good.
+    pub(crate) const fn never(dimension: Dimension) -> Self {
+        Self {
+            scope: 0,
+            dimension,
+            wait_ns: 0,
+            permanent: true,
+        }
+    }
+
     /// The refusal that stands for both: what waiting cannot cure before what it can, the longer
     /// wait before the shorter, the first scope before the next, and long enough for either.
     pub(crate) fn worse(self, other: Self) -> Self {
@@ -139,9 +181,9 @@ impl Refusal {
 
     /// Nobody knows how long leases stay, so their wait, which came from elsewhere, does not count.
     fn severity(&self) -> (bool, bool, u64, usize) {
-        let leases = self.dimension == Dimension::Concurrency;
-        let wait_ns = if leases { 0 } else { self.wait_ns };
-        (self.permanent, leases, wait_ns, usize::MAX - self.scope)
+        let held = self.dimension.is_held();
+        let wait_ns = if held { 0 } else { self.wait_ns };
+        (self.permanent, held, wait_ns, usize::MAX - self.scope)
     }
 }
 
@@ -161,11 +203,11 @@ pub enum Denied {
 pub struct Meter {
     /// Position of the scope in the order in which the scopes were given.
     pub scope: usize,
-    /// The capacity: burst, tokens per window, or open leases.
+    /// The capacity: burst, tokens per window, open leases, or KiB.
     pub limit: u64,
     /// What is left of it.
     pub remaining: u64,
-    /// Nanoseconds until all of it is back; 0 for concurrency, which time does not bring back.
+    /// Nanoseconds until all of it is back; 0 for what only the end of leases brings back.
     pub reset_ns: u64,
 }
 
@@ -192,6 +234,8 @@ pub struct Snapshot {
     pub tokens: Option<Meter>,
     /// Open leases, if any scope limits them.
     pub concurrency: Option<Meter>,
+    /// KiB that open leases hold, if any scope limits them.
+    pub bytes: Option<Meter>,
 }
 
 impl Snapshot {
@@ -200,6 +244,7 @@ impl Snapshot {
             requests: tighter(self.requests, other.requests),
             tokens: tighter(self.tokens, other.tokens),
             concurrency: tighter(self.concurrency, other.concurrency),
+            bytes: tighter(self.bytes, other.bytes),
         }
     }
 }
@@ -215,43 +260,39 @@ fn tighter(one: Option<Meter>, other: Option<Meter>) -> Option<Meter> {
 mod tests {
     use super::*;
 
-    const fn refusal(dimension: Dimension, wait_ns: u64, permanent: bool) -> Refusal {
-        Refusal {
-            scope: 0,
-            dimension,
-            wait_ns,
-            permanent,
-        }
-    }
-
     #[test]
     fn costs_outside_the_range_are_errors() {
         let too_much = MAX_COST.cast_signed() + 1;
-        assert_eq!(Cost::new(1, -5, 0), Err(LimiterError::CostOutOfRange(-5)));
-        assert_eq!(Cost::new(-1, 5, 0), Err(LimiterError::CostOutOfRange(-1)));
-        assert_eq!(
-            Cost::new(1, too_much, 0),
-            Err(LimiterError::CostOutOfRange(too_much))
-        );
-        assert_eq!(Cost::new(0, 0, 0), Err(LimiterError::NothingToReserve));
+        let cost = |of: [i64; 4]| Cost::new(of[0], of[1], of[2], of[3]);
+        for place in 0..4 {
+            for outlier in [-5, too_much] {
+                let mut costs = [1, 5, 2, 3];
+                costs[place] = outlier;
+                assert_eq!(cost(costs), Err(LimiterError::CostOutOfRange(outlier)));
+            }
+        }
+        assert_eq!(cost([0; 4]), Err(LimiterError::NothingToReserve));
+        assert!(cost([0, 0, 0, 1]).is_ok());
         let prompt = LimiterError::PromptExceedsTokens {
             prompt: 6,
             tokens: 5,
         };
-        assert_eq!(Cost::new(1, 5, 6), Err(prompt));
-        assert!(Cost::new(1, too_much - 1, 0).is_ok());
+        assert_eq!(cost([1, 5, 6, 0]), Err(prompt));
+        assert!(cost([1, too_much - 1, 0, too_much - 1]).is_ok());
     }
 
     #[test]
     fn the_worse_refusal_is_the_one_that_waiting_cures_least() {
-        let short = refusal(Dimension::Requests, 5, false);
-        let long = refusal(Dimension::Tokens, 9, false);
-        let busy = refusal(Dimension::Concurrency, 0, false);
-        let never = refusal(Dimension::Tokens, 0, true);
+        let short = Refusal::until(Dimension::Requests, 5);
+        let long = Refusal::until(Dimension::Tokens, 9);
+        let never = Refusal::never(Dimension::Tokens);
         assert_eq!(short.worse(long), long);
         assert_eq!(long.worse(short), long);
-        assert_eq!(long.worse(busy), refusal(Dimension::Concurrency, 9, false));
         assert_eq!(never.worse(long), never);
-        assert_eq!(busy.worse(never), never);
+        for held in [Dimension::Concurrency, Dimension::Bytes] {
+            let busy = Refusal::until(held, 0);
+            assert_eq!(long.worse(busy), Refusal::until(held, 9));
+            assert_eq!(busy.worse(never), never);
+        }
     }
 }

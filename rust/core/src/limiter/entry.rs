@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::bucket::Bucket;
 use super::decision::{Cost, Dimension, Meter, Refusal, Snapshot};
+use super::held::Held;
 use super::quota::Quota;
 use super::timeline::Timeline;
 use super::window::Window;
@@ -25,8 +26,7 @@ pub(crate) struct Entry {
     time: Timeline,
     bucket: Option<Bucket>,
     window: Option<Window>,
-    /// Open leases.
-    open: u64,
+    held: Held,
     /// Counts the rings of this key: a lease finds its slot only in the ring it was charged to.
     epoch: u32,
     /// Counts the request rates of this key, as `epoch` does the rings.
@@ -41,6 +41,8 @@ pub(crate) struct Charge {
     slot: u64,
     /// Time of the key.
     at: u64,
+    /// Kept here, as an expired lease has nobody to tell its cost.
+    kibibytes: u64,
 }
 
 /// What a lease turns out to have been.
@@ -60,7 +62,7 @@ impl Entry {
             time: Timeline::starting(reading),
             bucket: quota.requests().map(Bucket::full),
             window: quota.tokens().map(|window| Window::empty(window, reading)),
-            open: 0,
+            held: Held::default(),
             epoch: 0,
             rates: 0,
         }
@@ -94,13 +96,17 @@ impl Entry {
         self.quota = Arc::clone(quota);
     }
 
-    /// Why `cost` cannot be taken at `reading`, if so; `lease` also asks for a place among the
-    /// open leases.
+    /// Why `cost` cannot be taken at `reading`, if so; `lease` also asks for what an open lease
+    /// holds.
     pub(crate) fn refuses(&self, cost: &Cost, lease: bool, reading: u64) -> Option<Refusal> {
         let candidates = [
             self.refuses_requests(cost.requests(), reading),
             self.refuses_tokens(cost.tokens(), reading),
-            if lease { self.refuses_lease() } else { None },
+            if lease {
+                self.held.refuses(&self.quota, cost.kibibytes())
+            } else {
+                None
+            },
         ];
         candidates.into_iter().flatten().reduce(Refusal::worse)
     }
@@ -116,19 +122,20 @@ impl Entry {
     }
 
     /// Opens a lease on what was just taken.
-    pub(crate) fn open(&mut self) -> Charge {
-        self.open += 1;
+    pub(crate) fn open(&mut self, cost: &Cost) -> Charge {
+        self.held.take(cost.kibibytes());
         Charge {
             epoch: self.epoch,
             rates: self.rates,
             slot: self.window.as_ref().map_or(0, Window::index),
             at: self.time.now(),
+            kibibytes: cost.kibibytes(),
         }
     }
 
     /// Ends a lease at the reserved cost.
-    pub(crate) const fn release(&mut self) {
-        self.open = self.open.saturating_sub(1);
+    pub(crate) const fn release(&mut self, charge: &Charge) {
+        self.held.release(charge.kibibytes);
     }
 
     /// Replaces what was reserved by what the ending says.
@@ -168,7 +175,7 @@ impl Entry {
             (Some(rate), Some(bucket)) => bucket.is_full(rate),
             _ => true,
         };
-        full && self.open == 0 && self.window.as_ref().is_none_or(Window::is_empty)
+        full && self.held.is_empty() && self.window.as_ref().is_none_or(Window::is_empty)
     }
 
     /// Gives back the memory of a forgotten key.
@@ -200,19 +207,15 @@ impl Entry {
                 remaining: window.remaining(tokens),
                 reset_ns: wait(window.reset_ns(tokens, self.time.now())),
             }),
-            concurrency: self.quota.concurrency().map(|limit| Meter {
-                scope,
-                limit,
-                remaining: limit.saturating_sub(self.open),
-                reset_ns: 0,
-            }),
+            concurrency: self.held.concurrency(&self.quota, scope),
+            bytes: self.held.bytes(&self.quota, scope),
         }
     }
 
     fn refuses_requests(&self, requests: u64, reading: u64) -> Option<Refusal> {
         let (rate, bucket) = self.quota.requests().zip(self.bucket.as_ref())?;
         if rate.rate() == 0 || requests > rate.burst() {
-            return Some(never(Dimension::Requests));
+            return Some(Refusal::never(Dimension::Requests));
         }
         self.refuses_for(Dimension::Requests, bucket.wait_ns(rate, requests), reading)
     }
@@ -220,22 +223,14 @@ impl Entry {
     fn refuses_tokens(&self, tokens: u64, reading: u64) -> Option<Refusal> {
         let (limits, window) = self.quota.tokens().zip(self.window.as_ref())?;
         if tokens > limits.limit() {
-            return Some(never(Dimension::Tokens));
+            return Some(Refusal::never(Dimension::Tokens));
         }
         let delay = window.wait_ns(limits, tokens, self.time.now());
         self.refuses_for(Dimension::Tokens, delay, reading)
     }
 
-    fn refuses_lease(&self) -> Option<Refusal> {
-        match self.quota.concurrency()? {
-            0 => Some(never(Dimension::Concurrency)),
-            limit if self.open < limit => None,
-            _ => Some(refusal(Dimension::Concurrency, 0)),
-        }
-    }
-
     fn refuses_for(&self, dimension: Dimension, delay: u64, reading: u64) -> Option<Refusal> {
-        (delay > 0).then(|| refusal(dimension, self.time.wait(reading, delay)))
+        (delay > 0).then(|| Refusal::until(dimension, self.time.wait(reading, delay)))
     }
 
     fn adopt_bucket(&mut self, quota: &Quota) {
@@ -272,23 +267,5 @@ impl Entry {
                 .map_or_else(|| Window::empty(new, now), |ring| ring.adopt(new, now))
         });
         self.epoch = self.epoch.wrapping_add(1);
-    }
-}
-
-const fn refusal(dimension: Dimension, wait_ns: u64) -> Refusal {
-    Refusal {
-        scope: 0,
-        dimension,
-        wait_ns,
-        permanent: false,
-    }
-}
-
-const fn never(dimension: Dimension) -> Refusal {
-    Refusal {
-        scope: 0,
-        dimension,
-        wait_ns: 0,
-        permanent: true,
     }
 }

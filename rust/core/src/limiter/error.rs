@@ -10,7 +10,7 @@ pub enum LimiterError {
     /// A cost below zero or above [`MAX_COST`].
     #[error("a cost must lie in 0..={MAX_COST}, not {0}")]
     CostOutOfRange(i64),
-    /// A reservation of neither a request nor a token; looking costs nothing through `peek`.
+    /// A reservation of nothing; looking costs nothing through `peek`.
     #[error("nothing to reserve: use peek to look without taking")]
     NothingToReserve,
     /// A prompt that is larger than the whole reservation.
@@ -21,7 +21,7 @@ pub enum LimiterError {
         /// Tokens reserved in all.
         tokens: u64,
     },
-    /// A burst, token limit or concurrency above [`MAX_COST`].
+    /// A burst or a limit above [`MAX_COST`].
     #[error("a limit must lie in 0..={MAX_COST}, not {0}")]
     LimitOutOfRange(u64),
     /// A period or window of no length, or above [`MAX_PERIOD_NS`].

@@ -146,15 +146,14 @@ impl Limiter {
         for (shard, members) in locked.groups(&scopes.scopes) {
             for (scope, place) in members.iter().zip(&mut place) {
                 if let Some(place) = place {
-                    shard.entry(place).take(&cost);
-                    lease.push(shard.open(scope.shard, place, self.lease_ttl_ns));
+                    lease.push(shard.open(scope.shard, place, &cost, self.lease_ttl_ns));
                 }
             }
         }
         Ok(lease)
     }
 
-    /// Takes `cost` from every scope for good, or takes nothing; concurrency is left alone.
+    /// Takes `cost` from every scope for good, or takes nothing; what leases hold is left alone.
     ///
     /// # Errors
     /// As [`Self::reserve`].
@@ -190,8 +189,8 @@ impl Limiter {
         self.end(lease, Ending::Used(used), reading)
     }
 
-    /// Ends a lease on which nothing was served: tokens, requests and its place go back; false if
-    /// it had ended before.
+    /// Ends a lease on which nothing was served: tokens and requests go back like what it held;
+    /// false if it had ended before.
     ///
     /// At the instant of the reservation all is as if it had never been. Later, tokens go back to
     /// their slot if it is still in the ring, and requests less what time has given back since.

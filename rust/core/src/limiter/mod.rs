@@ -1,9 +1,10 @@
-//! Admission: requests by token bucket, tokens by a true sliding window, concurrency by open
-//! leases, checked together over several keyed scopes, all or nothing.
+//! Admission: requests by token bucket, tokens by a true sliding window, concurrency and bytes by
+//! what open leases hold, checked together over several keyed scopes, all or nothing.
 //!
 //! - `quota`: what a key may use. [`Quota`] is passed with the key, so keys may differ and a
 //!   changed quota is adopted in place.
-//! - `bucket`, `window`, `timeline`: the algorithms, pure functions of time.
+//! - `bucket`, `window`, `timeline`: the algorithms, pure functions of time; `held`: what time does
+//!   not give back.
 //! - `entry`, `store`, `lease`: where the state is kept, bounded and evicted.
 //! - `limiter`: [`Limiter`], the shards and their locks.
 //!
@@ -15,6 +16,7 @@ mod bucket;
 mod decision;
 mod entry;
 mod error;
+mod held;
 mod lease;
 #[expect(
     clippy::module_inception,

@@ -136,24 +136,29 @@ pub struct Quota {
     requests: Option<RequestRate>,
     tokens: Option<TokenWindow>,
     concurrency: Option<u64>,
+    kibibytes: Option<u64>,
 }
 
 impl Quota {
-    /// A quota of these dimensions; `concurrency` counts open leases.
+    /// A quota of these dimensions; `concurrency` counts open leases, `kibibytes` what they hold.
     ///
     /// # Errors
-    /// A concurrency above [`MAX_COST`].
+    /// A concurrency or kibibytes above [`MAX_COST`].
     pub const fn new(
         requests: Option<RequestRate>,
         tokens: Option<TokenWindow>,
         concurrency: Option<u64>,
+        kibibytes: Option<u64>,
     ) -> Result<Self, LimiterError> {
-        match concurrency {
-            Some(limit) if limit > MAX_COST => Err(LimiterError::LimitOutOfRange(limit)),
+        match (concurrency, kibibytes) {
+            (Some(limit), _) | (_, Some(limit)) if limit > MAX_COST => {
+                Err(LimiterError::LimitOutOfRange(limit))
+            }
             _ => Ok(Self {
                 requests,
                 tokens,
                 concurrency,
+                kibibytes,
             }),
         }
     }
@@ -174,6 +179,12 @@ impl Quota {
     #[must_use]
     pub const fn concurrency(&self) -> Option<u64> {
         self.concurrency
+    }
+
+    /// Memory in KiB that open leases may hold together.
+    #[must_use]
+    pub const fn kibibytes(&self) -> Option<u64> {
+        self.kibibytes
     }
 
     /// How far a saved time may lie ahead before it counts as now.
@@ -217,10 +228,11 @@ mod tests {
             window,
             Err(LimiterError::PeriodOutOfRange(MAX_PERIOD_NS + 1))
         );
-        let concurrency = Quota::new(None, None, Some(MAX_COST + 1));
-        assert_eq!(
-            concurrency,
-            Err(LimiterError::LimitOutOfRange(MAX_COST + 1))
-        );
+        let too_much = Some(MAX_COST + 1);
+        let outlier = Err(LimiterError::LimitOutOfRange(MAX_COST + 1));
+        assert_eq!(Quota::new(None, None, too_much, None), outlier);
+        assert_eq!(Quota::new(None, None, None, too_much), outlier);
+        assert_eq!(Quota::new(None, None, Some(1), too_much), outlier);
+        assert!(Quota::new(None, None, Some(MAX_COST), Some(MAX_COST)).is_ok());
     }
 }

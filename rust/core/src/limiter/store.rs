@@ -53,7 +53,7 @@ impl Shard {
     pub(crate) fn expire(&mut self, reading: u64, ttl_ns: u64) {
         self.time.observe(reading, ttl_ns);
         while let Some(hold) = self.holds.pop_expired(self.time.now()) {
-            self.entries[hold.entry as usize].release();
+            self.entries[hold.entry as usize].release(&hold.charge);
         }
     }
 
@@ -123,8 +123,11 @@ impl Shard {
         &mut self.entries[place as usize]
     }
 
-    pub(crate) fn open(&mut self, shard: u16, place: u32, ttl_ns: u64) -> HoldRef {
-        let charge = self.entries[place as usize].open();
+    /// Takes `cost`, which is not refused, and opens a lease on it.
+    pub(crate) fn open(&mut self, shard: u16, place: u32, cost: &Cost, ttl_ns: u64) -> HoldRef {
+        let entry = &mut self.entries[place as usize];
+        entry.take(cost);
+        let charge = entry.open(cost);
         let expires_at = self.time.now().saturating_add(ttl_ns);
         self.holds.insert(
             shard,
@@ -157,7 +160,7 @@ impl Shard {
             return;
         };
         let entry = &mut self.entries[entry as usize];
-        entry.release();
+        entry.release(&charge);
         if let Some(ending) = ending {
             entry.advance(reading);
             entry.correct(charge, cost, ending);
