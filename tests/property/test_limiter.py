@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from millstream import _core
 from tests.reference import limiter as twin
+from tests.reference.limiter_calls import core_quota
 from tests.reference.limiter_key import Quota
 
 LEASE_TTL_NS = 150
@@ -77,19 +78,6 @@ forward = st.integers(0, 30) | st.integers(0, 300)
 anyhow = forward | st.integers(-60, 0) | st.sampled_from([-5_000, 5_000])
 
 
-def rust_quota(quota: Quota) -> _core.Quota:
-    return _core.Quota(
-        rate=quota.rate,
-        period_ns=quota.period_ns,
-        burst=None if quota.rate is None else quota.burst,
-        tokens=quota.tokens,
-        window_ns=None if quota.tokens is None else quota.window_ns,
-        slots=quota.slots,
-        concurrency=quota.concurrency,
-        kibibytes=quota.kibibytes,
-    )
-
-
 def answer(value: Any) -> Any:
     """An answer in a form that both sides share."""
     match value:
@@ -139,7 +127,7 @@ def compare(rust: _core.Limiter, plain: twin.Limiter, made: list[Call]) -> None:
     plain_leases: list[Any] = []
     for call in made:
         now_ns = max(0, now_ns + call.step_ns)
-        rust_scopes = rust.scopes([(key, rust_quota(quota)) for key, quota in call.scopes])
+        rust_scopes = rust.scopes([(key, core_quota(quota)) for key, quota in call.scopes])
         expected = perform(plain, call, call.scopes, plain_leases, now_ns)
         assert perform(rust, call, rust_scopes, rust_leases, now_ns) == expected, (call, now_ns)
 
@@ -174,7 +162,7 @@ def test_a_wait_is_the_first_nanosecond_that_suffices(made: list[Call]) -> None:
         now_ns = max(0, now_ns + call.step_ns)
         if call.tokens == call.requests == 0:
             continue
-        scopes = limiter.scopes([(key, rust_quota(quota)) for key, quota in call.scopes])
+        scopes = limiter.scopes([(key, core_quota(quota)) for key, quota in call.scopes])
         refusal = limiter.take(scopes, now_ns, call.tokens, call.requests)
         if isinstance(refusal, _core.Refusal) and not refusal.permanent:
             early = now_ns + refusal.wait_ns - 1

@@ -17,14 +17,14 @@ from tests.property.test_limiter import (
     calls,
     forward,
     perform,
-    rust_quota,
 )
 from tests.reference import limiter as twin
+from tests.reference.limiter_calls import core_quota
 from tests.reference.limiter_key import Quota
 
 
 def reserve_and_undo(limiter: _core.Limiter, call: Call, now_ns: int) -> None:
-    scopes = limiter.scopes([(key, rust_quota(quota)) for key, quota in call.scopes])
+    scopes = limiter.scopes([(key, core_quota(quota)) for key, quota in call.scopes])
     if call.tokens or call.requests or call.kibibytes:
         lease = limiter.reserve(scopes, now_ns, call.tokens, call.requests, 0, call.kibibytes)
         if isinstance(lease, _core.Lease):
@@ -33,7 +33,7 @@ def reserve_and_undo(limiter: _core.Limiter, call: Call, now_ns: int) -> None:
 
 
 def meters(limiter: _core.Limiter, call: Call, now_ns: int) -> list[Any]:
-    scopes = [limiter.scopes([(key, rust_quota(quota))]) for key, quota in call.scopes]
+    scopes = [limiter.scopes([(key, core_quota(quota))]) for key, quota in call.scopes]
     return [answer(limiter.peek(scope, now_ns)) for scope in scopes]
 
 
@@ -48,7 +48,7 @@ def test_every_scope_is_as_before_at_the_same_instant(made: list[Call], shards: 
         before = meters(limiter, call, now_ns)
         reserve_and_undo(limiter, call, now_ns)
         assert meters(limiter, call, now_ns) == before
-        scopes = limiter.scopes([(key, rust_quota(quota)) for key, quota in call.scopes])
+        scopes = limiter.scopes([(key, core_quota(quota)) for key, quota in call.scopes])
         perform(limiter, call, scopes, leases, now_ns)
 
 
@@ -65,7 +65,7 @@ def test_no_later_answer_tells_that_there_was_such_a_lease(
         extra = undone[number % len(undone)]._replace(scopes=call.scopes)
         reserve_and_undo(rust, extra, now_ns)
         plain.peek(call.scopes, now_ns)  # which adopts the quotas as well
-        scopes = rust.scopes([(key, rust_quota(quota)) for key, quota in call.scopes])
+        scopes = rust.scopes([(key, core_quota(quota)) for key, quota in call.scopes])
         expected = perform(plain, call, call.scopes, plain_leases, now_ns)
         assert perform(rust, call, scopes, rust_leases, now_ns) == expected, (call, now_ns)
 
@@ -84,8 +84,8 @@ def test_leases_that_are_undone_later_leave_no_more_than_if_they_had_never_been(
     steps: list[tuple[int, str, int, int]],
 ) -> None:
     limiter, without = _core.Limiter(shards=1), _core.Limiter(shards=1)
-    scopes = limiter.scopes([("a", rust_quota(rated))])
-    bare = without.scopes([("a", rust_quota(rated))])
+    scopes = limiter.scopes([("a", core_quota(rated))])
+    bare = without.scopes([("a", core_quota(rated))])
     now_ns, leases = START_NS, list[_core.Lease]()
     for step_ns, kind, requests, tokens in steps:
         now_ns += step_ns
