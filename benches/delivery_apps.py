@@ -20,7 +20,7 @@ from millstream._core import Log, Reader, RingConsumer, RingProducer
 from millstream.admission import Admission, LimitBook, MemoryLimiter
 from millstream.app import App
 from millstream.config import StreamPolicy
-from millstream.engines.base import Engine
+from millstream.engines.base import NO_CONTEXT, Engine, RequestContext
 from millstream.middleware.request_id import RequestIdMiddleware
 from millstream.store.memory import MemoryStore
 from millstream.streams.branch import Deadlines
@@ -93,6 +93,7 @@ class PacedEngine:
         ended: object,
         *,
         branch: int = 0,
+        context: RequestContext = NO_CONTEXT,
     ) -> None:
         self._callbacks[request] = ended
         self._hub.attach(request, log, branch)

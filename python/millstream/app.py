@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from random import Random
@@ -15,7 +15,6 @@ from millstream.admission import Admission, MemoryLimiter, sole_worker
 from millstream.api import (
     chat,
     completions,
-    cors,
     durable,
     errors,
     health,
@@ -25,7 +24,11 @@ from millstream.api import (
 )
 from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
+from millstream.assembly.audit import open_audit
+from millstream.assembly.identity import open_authenticator
 from millstream.assembly.limits import book_of, lease_ttl_ns, limited
+from millstream.assembly.limits_in_force import LimitsInForce
+from millstream.assembly.middleware import chain
 from millstream.config import (
     Settings,
     StoreSettings,
@@ -35,7 +38,8 @@ from millstream.config import (
 from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
-from millstream.middleware.request_id import RequestIdMiddleware
+from millstream.identity.authenticator import Authenticator
+from millstream.middleware.hook_events import RequestHooks
 from millstream.store import StreamStore, open_store
 from millstream.streams.companions import companions
 from millstream.streams.deliveries import Deliveries
@@ -52,6 +56,7 @@ from millstream.streams.registry import StreamRegistry
 from millstream.streams.response import DIRECT_SEND
 from millstream.streams.sweeper import Sweeper
 from millstream.streams.timers import StreamTimers
+from millstream.telemetry.audit import AuditLog
 from millstream.telemetry.diagnostics import usable_processors
 from millstream.telemetry.metrics import Metrics
 from millstream.telemetry.shared_files import metrics_directory
@@ -66,24 +71,39 @@ class App(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The ASGI application for these settings; engines start and end with its lifespan."""
-    app = App(title="Millstream", lifespan=_lifespan(settings))
+def create_app(settings: Settings, *, hooks: Sequence[RequestHooks] = ()) -> FastAPI:
+    """The ASGI application for these settings; engines start and end with its lifespan.
+
+    ``hooks`` hear of every request. Raises ConfigError for a file that cannot be opened.
+    """
+    authenticator = open_authenticator(lambda: settings)
+    audit, limits = open_audit(settings.audit), LimitsInForce()
+    app = App(
+        title="Millstream",
+        lifespan=_lifespan(settings, authenticator, limits, audit),
+        middleware=chain(
+            settings, authenticator=authenticator, limits=limits, audit=audit, hooks=hooks
+        ),
+    )
     for module in (chat, completions, streams, resume, models, responses, health):
         app.include_router(module.router)
     if settings.durable.enabled:
         app.include_router(durable.router)
     errors.install(app)
-    cors.install(app, settings.server.cors_origins)
-    app.add_middleware(RequestIdMiddleware)
     return app
 
 
-def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(
+    settings: Settings, authenticator: Authenticator, limits: LimitsInForce, audit: AuditLog
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            stack.callback(audit.close)
+            stack.push_async_callback(authenticator.close)
+            await authenticator.start()
             app.state.services = await _start(settings, stack)
+            limits.admission = app.state.services.orchestrator.admission
             app.state.durable = _durable(settings, app.state.services, stack)
             yield
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from millstream.admission.base import KIBIBYTE
 from millstream.errors import CostExceedsLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from millstream.admission.base import Cost, ScopedLimits
+    from millstream.admission.book import LimitBook
+    from millstream.admission.demand import Demand
     from millstream.admission.leases import Dimension
     from millstream.admission.policies import Limits
 
 MOST = 1 << 40
 """No cost is larger, in any dimension."""
+
+_UNITS: dict[Dimension, str] = {
+    "requests": "requests",
+    "tokens": "tokens",
+    "concurrency": "open streams",
+    "bytes": "KiB",
+}
 
 
 def check_cost(cost: Cost) -> None:
@@ -32,18 +43,36 @@ def impossible(
 ) -> CostExceedsLimit:
     """The failure of a cost that this dimension of this scope could never grant."""
     limits = next(scoped.limits for scoped in scopes if scoped.scope == scope)
-    where = described(scope)
+    where, capacity = described(scope), _capacities(limits)[dimension]
     if dimension == "tokens" and limits.tokens is not None:
-        limit = f"{limits.tokens.limit} tokens per {limits.tokens.window_ms} ms"
+        limit = f"{capacity} tokens per {limits.tokens.window_ms} ms"
         message = f"the request reserves {cost.tokens} tokens, but the limit of {where} is {limit}"
         return CostExceedsLimit(message, param="max_tokens")
-    if dimension == "bytes" and limits.bytes_in_flight is not None:
-        return CostExceedsLimit(_too_many_bytes(limits.bytes_in_flight.limit, where, cost))
-    if _capacity(limits, dimension):
-        return CostExceedsLimit(
-            f"the request takes {cost.requests} requests, more than {where} ever grants at once"
-        )
-    return CostExceedsLimit(f"{where} admits nothing: its limit of {dimension} is 0")
+    if not capacity:
+        return CostExceedsLimit(f"{where} admits nothing: its limit of {dimension} is 0")
+    needed = f"{_amounts(cost)[dimension]} {_UNITS[dimension]}"
+    return CostExceedsLimit(f"the request needs {needed}, but the limit of {where} is {capacity}")
+
+
+def check_possible(book: LimitBook, demands: Sequence[Demand]) -> None:
+    """Raise `CostExceedsLimit` if no waiting would let all of these in together."""
+    needed: Counter[tuple[str, Dimension]] = Counter()
+    most: dict[tuple[str, Dimension], int] = {}
+    for demand in demands:
+        scopes, amounts = book.scopes(demand.tenant, demand.model), _amounts(demand.cost)
+        for scope, limits in scopes:
+            for dimension, capacity in _capacities(limits).items():
+                if amounts[dimension] > capacity:
+                    raise impossible(scopes, scope, dimension, demand.cost)
+                needed[scope, dimension] += amounts[dimension]
+                most[scope, dimension] = capacity
+    for (scope, dimension), amount in needed.items():
+        if amount > most[scope, dimension]:
+            raise CostExceedsLimit(
+                f"the branches need {amount} {_UNITS[dimension]} together, but the limit of "
+                f"{described(scope)} is {most[scope, dimension]}",
+                param="branches",
+            )
 
 
 def described(scope: str) -> str:
@@ -54,17 +83,29 @@ def described(scope: str) -> str:
     if kind == "model":
         return f"the model {name!r}"
     tenant, slash, model = name.partition("/model:")
+    if kind != "tenant":
+        return scope
     return f"the tenant {tenant!r} for the model {model!r}" if slash else f"the tenant {tenant!r}"
 
 
-def _too_many_bytes(limit: int, where: str, cost: Cost) -> str:
-    return (
-        f"the request holds {cost.kibibytes} KiB, but the limit of {where} is {limit // 1024} KiB"
-    )
+def _amounts(cost: Cost) -> dict[Dimension, int]:
+    return {
+        "requests": cost.requests,
+        "tokens": cost.tokens,
+        "concurrency": 1,
+        "bytes": cost.kibibytes,
+    }
 
 
-def _capacity(limits: Limits, dimension: Dimension) -> bool:
-    rate = limits.requests
-    if dimension != "requests" or rate is None:
-        return False
-    return rate.burst > 0 and rate.fraction > 0
+def _capacities(limits: Limits) -> dict[Dimension, int]:
+    """What each dimension that is limited can grant at once."""
+    found: dict[Dimension, int] = {}
+    if limits.requests is not None:
+        found["requests"] = limits.requests.burst if limits.requests.fraction else 0
+    if limits.tokens is not None:
+        found["tokens"] = limits.tokens.limit
+    if limits.concurrency is not None:
+        found["concurrency"] = limits.concurrency
+    if limits.bytes_in_flight is not None:
+        found["bytes"] = limits.bytes_in_flight.limit // KIBIBYTE
+    return found

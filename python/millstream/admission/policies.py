@@ -50,6 +50,11 @@ class QueuePolicy:
     max_waiting: int = 100
     deadline_seconds: float = 10.0
 
+    @property
+    def deadline_ns(self) -> int:
+        """The same in nanoseconds."""
+        return int(self.deadline_seconds * NANOSECONDS_PER_SECOND)
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

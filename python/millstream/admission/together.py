@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from millstream.admission.costs import described
 from millstream.admission.leases import Lease, Refusal
-from millstream.errors import CostExceedsLimit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +19,8 @@ async def reserve_all(
 ) -> list[Lease] | Refusal:
     """A lease for each demand, or the first refusal with nothing taken.
 
-    Raises what `Limiter.reserve` raises, and `CostExceedsLimit` where no waiting would let all of
-    them in together.
+    Raises what `Limiter.reserve` raises. Whether all could ever be in together is for the caller to
+    ask (`check_possible`).
     """
     leases: list[Lease] = []
     try:
@@ -31,7 +29,6 @@ async def reserve_all(
             reserved = await limiter.reserve(scopes, demand.cost)
             if isinstance(reserved, Refusal):
                 undo_all(leases)
-                _check_possible(reserved, book, demands)
                 return reserved
             leases.append(reserved)
     except BaseException:
@@ -44,34 +41,3 @@ def undo_all(leases: Sequence[Lease]) -> None:
     """Charge nothing for any of them."""
     for lease in leases:
         lease.undo()
-
-
-def _check_possible(refusal: Refusal, book: LimitBook, demands: Sequence[Demand]) -> None:
-    # Each fits alone, or the limiter would have said so.
-    if len(demands) == 1:
-        return
-    meter = getattr(refusal.snapshot, refusal.dimension)
-    if meter is None or meter.scope != refusal.scope:
-        return
-    inside = [demand for demand in demands if _limits(book, refusal.scope, demand)]
-    needed = sum(_amount(refusal, demand) for demand in inside)
-    if needed > meter.limit:
-        raise CostExceedsLimit(
-            f"the branches need {needed} {_unit(refusal)} together, but the limit of "
-            f"{described(refusal.scope)} is {meter.limit}",
-            param="branches",
-        )
-
-
-def _limits(book: LimitBook, scope: str, demand: Demand) -> bool:
-    return any(scoped.scope == scope for scoped in book.scopes(demand.tenant, demand.model))
-
-
-def _amount(refusal: Refusal, demand: Demand) -> int:
-    if refusal.dimension == "tokens":
-        return demand.tokens
-    return demand.kibibytes if refusal.dimension == "bytes" else 1
-
-
-def _unit(refusal: Refusal) -> str:
-    return "KiB" if refusal.dimension == "bytes" else refusal.dimension

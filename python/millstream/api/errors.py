@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 
 import msgspec
@@ -22,10 +21,9 @@ from millstream.errors import (
     StoreUnavailable,
     UnknownModel,
 )
-from millstream.telemetry.logging import get_logger
+from millstream.middleware.challenge import challenge_headers
+from millstream.middleware.failures import unexpected
 from millstream.types import Failure, Outcome
-
-_log = get_logger(__name__)
 
 ENGINE_RETRY_AFTER_SECONDS = 5
 
@@ -42,6 +40,8 @@ _STATUSES: tuple[tuple[type[MillstreamError], int], ...] = (
 )
 
 _OUTCOME_STATUSES: Mapping[Outcome, int] = {
+    # To nobody: for the logs, as other servers have it.
+    Outcome.CLIENT_GONE: 499,
     Outcome.SHED: 503,
     Outcome.TIMEOUT_FIRST_TOKEN: 504,
     Outcome.TIMEOUT_IDLE: 504,
@@ -123,6 +123,8 @@ async def _millstream_error(_request: Request, error: Exception) -> JSONResponse
         raise error
     status = next(status for kind, status in _STATUSES if isinstance(error, kind))
     headers = {"retry-after": str(ENGINE_RETRY_AFTER_SECONDS)} if status == 503 else {}
+    if isinstance(error, NotAuthenticated | NotAllowed):
+        headers |= challenge_headers(error)
     if error.code == "cost_exceeds_limit":
         headers["x-should-retry"] = "false"
     failure = Failure(
@@ -156,10 +158,7 @@ async def _http_exception(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _unexpected(_request: Request, error: Exception) -> JSONResponse:
-    reference = secrets.token_hex(4)
-    _log.error("unexpected_failure", error=error, reference=reference)
-    failure = Failure(f"Internal error, reference {reference}.", "server_error", "internal_error")
-    return error_response(500, failure)
+    return error_response(500, unexpected(error))
 
 
 def install(app: FastAPI) -> None:

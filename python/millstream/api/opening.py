@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 from millstream.admission import Refusal
 from millstream.api.idempotency import Keyed, other_body
 from millstream.api.ratelimit import limit_headers
+from millstream.middleware.limits import quota_before
+from millstream.middleware.state import state_of
 from millstream.store.base import Claim
 from millstream.streams.orchestrator import new_stream_id
 from millstream.types import Outcome
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+
     from millstream.api.services import Services
     from millstream.store.recording import Recording
     from millstream.streams.orchestrator import Generation
@@ -37,6 +41,17 @@ class Opened:
         """Nobody will read: what has been acquired is given back."""
         if self.new is not None:
             self.new.end(Outcome.CANCELLED)
+
+
+def tell_admitted(request: Request, opened: Opened) -> None:
+    """Let those around the route know what the request has got of the limits, and its stream."""
+    stream = opened.new
+    if stream is not None:
+        state = state_of(request.scope)
+        state["lease"] = stream.lease
+        state["quota_remaining"] = quota_before(stream.lease)
+        if "life" in state:
+            state["life"].admitted(stream)
 
 
 async def replay(services: Services, keyed: Keyed | None) -> Opened | None:

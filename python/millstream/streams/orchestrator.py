@@ -119,6 +119,11 @@ class Orchestrator:
         self._wall_clock = wall_clock
         self._requests = itertools.count(1)
 
+    @property
+    def admission(self) -> Admission:
+        """What decides over the generations."""
+        return self._admission
+
     async def open(
         self, generation: Generation, *, stream_id: str | None = None
     ) -> Stream | Refusal:

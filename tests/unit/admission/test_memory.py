@@ -130,7 +130,7 @@ def test_limit_of_zero_admits_nothing(clock: Clock, limits: Limits, dimension: s
 
 def test_more_requests_at_once_than_the_bucket_holds_are_refused_for_good(clock: Clock) -> None:
     limiter = MemoryLimiter(clock=clock)
-    with pytest.raises(CostExceedsLimit, match="takes 6 requests"):
+    with pytest.raises(CostExceedsLimit, match="needs 6 requests"):
         limiter.try_reserve(whole(Limits(requests=RequestRate(5, 5))), Cost(1, requests=6))
 
 

@@ -30,7 +30,11 @@ async def answer(*headers: tuple[bytes, bytes]) -> tuple[Scope, list[Message]]:
 async def test_a_plain_id_of_the_client_is_kept_and_echoed() -> None:
     scope, sent = await answer((b"x-request-id", b"abc-1.2:3_4"))
     assert scope["state"]["request_id"] == "abc-1.2:3_4"
-    assert sent[0]["headers"] == [(b"a", b"b"), (b"x-request-id", b"abc-1.2:3_4")]
+    assert sent[0]["headers"] == [
+        (b"a", b"b"),
+        (b"x-request-id", b"abc-1.2:3_4"),
+        (b"x-flow-id", b"abc-1.2:3_4"),
+    ]
     assert sent[1] == {"type": "http.response.body", "body": b"x"}
 
 

@@ -14,7 +14,16 @@ from millstream.admission import (
     MemoryLimiter,
     TokenWindow,
 )
-from millstream.engines.base import EndCallback, EngineEnd, EngineStats, ModelInfo, Tokenizer
+from millstream.engines.base import (
+    NO_CONTEXT,
+    EndCallback,
+    EngineEnd,
+    EngineStats,
+    ModelInfo,
+    RequestContext,
+    Tokenizer,
+    shortened,
+)
 from millstream.errors import EngineUnavailable
 from millstream.store import (
     BranchDescriptor,
@@ -43,6 +52,7 @@ class ManualEngine:
     model_info: ModelInfo | None = None
     logs: dict[int, Log] = field(default_factory=dict)
     branches: dict[int, int] = field(default_factory=dict)
+    contexts: dict[int, RequestContext] = field(default_factory=dict)
     callbacks: dict[int, EndCallback] = field(default_factory=dict)
     aborted: list[int] = field(default_factory=list)
 
@@ -65,11 +75,17 @@ class ManualEngine:
         on_ended: EndCallback,
         *,
         branch: int = 0,
+        context: RequestContext = NO_CONTEXT,
     ) -> None:
         if not self.ready:
             raise EngineUnavailable("away")
         self.logs[request], self.callbacks[request] = log, on_ended
-        self.branches[request] = branch
+        self.branches[request], self.contexts[request] = branch, context
+
+    def adapted(
+        self, params: SamplingParams, prompt_tokens: int, quota_remaining: int
+    ) -> SamplingParams:
+        return shortened(params, prompt_tokens, quota_remaining)
 
     def abort(self, request: int) -> None:
         self.aborted.append(request)

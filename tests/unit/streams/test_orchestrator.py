@@ -173,7 +173,7 @@ async def test_branches_that_could_never_be_granted_together_are_refused_for_goo
     rig = Rig()
     with pytest.raises(CostExceedsLimit, match="1200 tokens together"):
         await rig.open(prompt=1, max_tokens=3 * RESERVED - 1, branches=4)
-    with pytest.raises(CostExceedsLimit, match="11 concurrency together"):
+    with pytest.raises(CostExceedsLimit, match="11 open streams together"):
         await rig.open(prompt=1, max_tokens=1, branches=11)
     assert (rig.bench.charged, rig.bench.leases) == (0, 0)
 

@@ -14,7 +14,7 @@ from millstream.api.accept import framing_for
 from millstream.api.body import read_json
 from millstream.api.branch import branch_request
 from millstream.api.idempotency import Keyed, keyed
-from millstream.api.opening import Opened, open_stream, replay
+from millstream.api.opening import Opened, open_stream, replay, tell_admitted
 from millstream.api.ratelimit import refusal_response
 from millstream.api.responses.ids import RESPONSE_PREFIX
 from millstream.api.responses.lasting import Lasting, lasting
@@ -24,6 +24,7 @@ from millstream.api.responses.parameters import check_parameters
 from millstream.api.responses.schemas import ResponsesRequest
 from millstream.api.responses.template import response_template
 from millstream.api.retention import refuse_unless_found_again
+from millstream.api.scopes import requires
 from millstream.api.services import Services, services
 from millstream.api.streamed import streamed_answer
 from millstream.api.tenant import tenant_of
@@ -42,7 +43,7 @@ ROUTE = "response"
 _ANSWERED = WHOLE | {Outcome.CANCELLED}
 
 
-@router.post("/v1/responses")
+@router.post("/v1/responses", dependencies=[requires("chat:create")])
 async def create_response(request: Request) -> Response:
     """Answer an input: whole, streamed, or in the background, to be read later."""
     parts = services(request)
@@ -59,6 +60,7 @@ async def create_response(request: Request) -> Response:
     if isinstance(opened, Refusal):
         parts.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
+    tell_admitted(request, opened)
     if framing is not None:
         return await streamed_answer(request, opened, framing, parts)
     if body.background:
