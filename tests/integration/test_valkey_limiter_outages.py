@@ -57,6 +57,10 @@ def lock(server: ValkeyServer) -> None:
     server.client.client_kill_filter(_type="normal", skipme=True)
 
 
+def unlock(server: ValkeyServer) -> None:
+    server.client.config_set("requirepass", "")
+
+
 TROUBLES = {
     "dead": Trouble(ValkeyServer.kill, ValkeyServer.start, (19, 900, 9)),
     "silent": Trouble(ValkeyServer.freeze, ValkeyServer.thaw, (17, 810, 9)),

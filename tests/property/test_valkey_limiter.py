@@ -112,6 +112,19 @@ short = st.integers(0, 60) | st.sampled_from([125, 1000, 2001])
 jumpy = short | st.integers(-300, 300) | st.sampled_from([-4100, -2001, -1900, 1900, 2001, 4100])
 
 
+def core_quota(limits: Limits) -> _core.Quota:
+    rate, window, in_flight = limits.requests, limits.tokens, limits.bytes_in_flight
+    return _core.Quota(
+        rate=rate and rate.fraction.numerator,
+        period_ns=SECOND * UNIT_NS * (rate.fraction.denominator if rate else 1),
+        burst=rate and rate.burst,
+        tokens=window and window.limit,
+        window_ns=window and window.window_ms * 1_000_000,
+        concurrency=limits.concurrency,
+        kibibytes=in_flight and in_flight.limit // 1024,
+    )
+
+
 def units_of(time_ns: int) -> int:
     """Rounded up: the clock of the script tells whole units."""
     return -(-time_ns // UNIT_NS)
@@ -139,7 +152,7 @@ class Rust:
         self.leases: list[_core.Lease] = []
 
     def scopes(self, step: Step) -> _core.Scopes:
-        return self.limiter.scopes([(name, limits.quota()) for name, limits in step.scopes])
+        return self.limiter.scopes([(name, core_quota(limits)) for name, limits in step.scopes])
 
     def answer(self, step: Step) -> Any:
         now_ns, cost = self.now * UNIT_NS, step.cost

@@ -98,8 +98,6 @@ class ValkeyLimiter:
         LimiterUnavailable if Valkey is away and that is to be refused.
         """
         check_cost(cost)
-        if cost.prompt_tokens > cost.tokens:
-            raise ValueError(f"a prompt above the whole reservation: {cost}")
         if not scopes:
             return UnlimitedLease(cost.tokens)
         prepared = self._book.prepared(scopes)
