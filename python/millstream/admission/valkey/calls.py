@@ -32,7 +32,7 @@ class Calls:
     ) -> None:
         self._book = book
         self._ttl = lease_ns // UNIT_NS
-        self._reading = reading or (lambda: SERVER_TIME)
+        self._reading = reading or SERVER_TIME
 
     def reserve(self, scopes: Scopes, lease: str, cost: Cost, *, again: bool = False) -> Call:
         """Take ``cost`` from all scopes under the name ``lease``, which ends in ``:KiB``.
@@ -79,4 +79,4 @@ class Calls:
         return Call(self._book.probe, self._head("probe"))
 
     def _head(self, operation: str) -> tuple[object, ...]:
-        return (operation, self._reading(), self._ttl, SPARE_MS)
+        return (operation, self._reading, self._ttl, SPARE_MS)

@@ -14,7 +14,8 @@ SERVER_TIME = -1
 
 Operation = tuple[object, ...]
 
-_encode = msgspec.msgpack.Encoder().encode
+# What can be called is the time of a test's clock: read when the call is sent, not when it is made.
+_encode = msgspec.msgpack.Encoder(enc_hook=lambda clock: clock()).encode
 _decode = msgspec.msgpack.Decoder().decode
 
 

@@ -45,6 +45,9 @@ local function reserve(lease, again, requests, tokens, kibibytes)
       call('PEXPIRE', leases, text(quotient_up(wait(state, LEASE_TIME, reading, ttl), 2000) + spare))
       charges[scope] = { state[EPOCH], state[RATES], state[INDEX], state[TIME] }
     end
+    -- What a look right now would show: under limits that were just adopted, a clock that was a
+    -- little behind may count as set back.
+    advance(state, reading)
     measure(meters, state, quotas[scope], scope, reading)
     save(key, state, reading, ttl, spare)
   end
