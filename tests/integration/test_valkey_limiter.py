@@ -36,7 +36,6 @@ from tests.integration.valkey_limiters import (
     refused,
     until_left,
 )
-from tests.integration.valkey_script import ScriptLimiter, Taken
 from tests.integration.valkey_server import ValkeyServer
 from tests.waiting import until_true
 
@@ -273,20 +272,3 @@ async def test_keys_live_as_long_as_they_matter_and_no_longer(
     await limiter.peek((scope,))
     (state,) = (key for key in valkey.client.keys("*") if b":state:" in key)
     assert SPARE_MS - 5000 < valkey.client.pttl(state) <= window_ms * 17 // 16 + 1 + SPARE_MS
-
-
-async def test_a_call_that_is_repeated_takes_once_and_gives_nothing_back_that_is_uncertain(
-    valkey: ValkeyServer,
-) -> None:
-    script = ScriptLimiter(valkey, now=1_000_000_000, lease_ns=10**10)
-    first = script.reserve([GENEROUS, SMALL], Cost(20, kibibytes=2), name="mine:2")
-    again = script.reserve([GENEROUS, SMALL], Cost(20, kibibytes=2), name="mine:2", again=True)
-    other = script.reserve([GENEROUS, SMALL], Cost(20), name="new:0", again=True)
-    assert isinstance(first, Taken)
-    assert isinstance(again, Taken)
-    assert isinstance(other, Taken)
-    assert script.peek([SMALL])[1][2] == 60  # type: ignore[index]
-    assert script.settle(again, 5)
-    assert not script.settle(first, 5)
-    assert script.peek([SMALL])[1][2] == 60  # type: ignore[index]
-    script.close()
