@@ -11,7 +11,7 @@ from time import monotonic_ns, time_ns
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from millstream.admission import Admission, MemoryLimiter, sole_worker
+from millstream.admission import Admission
 from millstream.api import (
     chat,
     completions,
@@ -24,9 +24,9 @@ from millstream.api import (
 )
 from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
+from millstream.assembly.admission import open_admission
 from millstream.assembly.audit import open_audit
 from millstream.assembly.identity import open_authenticator
-from millstream.assembly.limits import book_of, lease_ttl_ns, limited
 from millstream.assembly.limits_in_force import LimitsInForce
 from millstream.assembly.middleware import chain
 from millstream.config import (
@@ -113,8 +113,7 @@ def _lifespan(
 async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     """Everything that one worker runs; the stack gives it all back in reverse order."""
     directory = metrics_directory()
-    if settings.limiter.kind == "memory" and limited(settings):
-        await stack.enter_async_context(sole_worker(directory))
+    admission = await open_admission(settings, stack, directory=directory, clock=monotonic_ns)
     others = stack.enter_context(companions(directory))
     metrics = Metrics(settings.models, directory)
     registry = StreamRegistry()
@@ -136,7 +135,10 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     for engine in engines.values():
         stack.push_async_callback(engine.close)
         await engine.start()
-    sweeper = Sweeper([StreamTimers(registry), deliveries, drain, store, hubs, OrphanWatch()])
+    orchestrator = _orchestrator(settings, admission, registry, drain, store, metrics)
+    sweeper = Sweeper(
+        [StreamTimers(registry), deliveries, drain, orchestrator, store, hubs, OrphanWatch()]
+    )
     stack.callback(sweeper.close)
     stack.push_async_callback(drain.finish)
     sweeper.start()
@@ -145,7 +147,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         settings=settings,
         models=_models(settings, engines),
         engines=engines,
-        orchestrator=_orchestrator(settings, registry, drain, store, metrics),
+        orchestrator=orchestrator,
         directory=_directory(settings.store, registry, store, wakeups),
         store=store,
         deliveries=deliveries,
@@ -213,13 +215,9 @@ def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, Serv
     }
 
 
-def _admission(settings: Settings) -> Admission:
-    limiter = MemoryLimiter(clock=monotonic_ns, lease_ttl_ns=lease_ttl_ns(settings))
-    return Admission(limiter, book_of(settings), clock=monotonic_ns)
-
-
 def _orchestrator(
     settings: Settings,
+    admission: Admission,
     registry: StreamRegistry,
     drain: Drain,
     store: StreamStore,
@@ -227,7 +225,7 @@ def _orchestrator(
 ) -> Orchestrator:
     return Orchestrator(
         registry=registry,
-        admission=_admission(settings),
+        admission=admission,
         drain=drain,
         observer=_observer(settings, metrics),
         store=store,

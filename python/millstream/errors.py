@@ -12,6 +12,7 @@ MillstreamError
 │   └── EngineUnavailable    no engine can take requests at the moment
 ├── StoreUnavailable         the stream store does not answer, the request was right
 ├── LimiterUnavailable       the limits cannot be counted, the request was right
+├── KeysUnavailable          tokens cannot be checked, the request may be right
 ├── NotAuthenticated         no credential, or one that does not hold
 └── NotAllowed               a credential that holds, for something else
 
@@ -97,6 +98,12 @@ class LimiterUnavailable(MillstreamError):
     """The counters of the limits cannot be reached: whether the request fits cannot be said now."""
 
     code = "limiter_unavailable"
+
+
+class KeysUnavailable(MillstreamError):
+    """The keys cannot be had: whether a token holds cannot be said now."""
+
+    code = "keys_unavailable"
 
 
 class NotAuthenticated(MillstreamError):

@@ -92,7 +92,9 @@ async def test_every_answer_names_its_request(client: httpx.AsyncClient) -> None
 async def test_two_workers_with_limits_do_not_start(
     settings: Settings, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assembly, "sole_worker", partial(sole_worker, patience_seconds=0))
+    monkeypatch.setattr(
+        "millstream.assembly.admission.sole_worker", partial(sole_worker, patience_seconds=0)
+    )
     first, second = assembly.create_app(settings), assembly.create_app(settings)
     async with first.router.lifespan_context(first):
         with pytest.raises(ConfigError, match="limits are kept in the memory of one worker"):
@@ -113,7 +115,7 @@ async def test_a_lease_lives_as_long_as_the_longest_stream_may(
     app = assembly.create_app(load_settings(path, environ={}))
     async with app.router.lifespan_context(app):
         services: Services = app.state.services
-        admission = services.orchestrator._admission
+        admission = services.orchestrator.admission
         assert await admission.admit([Demand("default", "m", 1)])
         now[0] = 86_400 * 1_000_000_000
         assert not await admission.admit([Demand("default", "m", 1)])

@@ -9,6 +9,7 @@ from millstream.admission.demand import Demand
 from millstream.admission.leases import Dimension, Lease, Meter, Refusal, Snapshot
 from millstream.admission.memory import MemoryLimiter
 from millstream.admission.policies import (
+    KIBIBYTE,
     BytesInFlight,
     Limits,
     QueuePolicy,
@@ -17,9 +18,11 @@ from millstream.admission.policies import (
     estimated_cost,
 )
 from millstream.admission.sole_worker import sole_worker
+from millstream.admission.together import undo_all
 from millstream.admission.unlimited import UnlimitedLease
 
 __all__ = [
+    "KIBIBYTE",
     "Admission",
     "BytesInFlight",
     "Cost",
@@ -40,4 +43,5 @@ __all__ = [
     "UnlimitedLease",
     "estimated_cost",
     "sole_worker",
+    "undo_all",
 ]

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from millstream.admission.leases import Lease, Refusal, Snapshot
     from millstream.admission.policies import Limits
 
-KIBIBYTE = 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Cost:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from millstream.admission.base import KIBIBYTE
+from millstream.admission.policies import KIBIBYTE
 from millstream.errors import CostExceedsLimit
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from millstream.admission.leases import Lease
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from millstream.admission.base import ScopedLimits
     from millstream.admission.leases import Snapshot
 
 
@@ -30,6 +31,11 @@ class HeldLease(Lease):
     def snapshot(self) -> Snapshot:
         """What was left right after the reservation."""
         return self._lease.snapshot
+
+    @property
+    def scopes(self) -> tuple[ScopedLimits, ...]:
+        """The limits that it was reserved under."""
+        return self._lease.scopes
 
     def settle(self, actual: int) -> bool:
         """Charge the tokens that were really used, and the request."""

@@ -54,6 +54,11 @@ class MemoryLease(Lease):
         """What was left right after the reservation."""
         return self._snapshot
 
+    @property
+    def scopes(self) -> tuple[ScopedLimits, ...]:
+        """The limits that it was reserved under."""
+        return self._resolved.scopes
+
     def settle(self, actual: int) -> bool:
         """Charge the tokens that were really used, and the request."""
         return self._limiter.counters.settle(self._lease, actual, self._limiter.clock())
@@ -117,17 +122,22 @@ class MemoryLimiter:
         resolved = self._resolve(scopes)
         now_ns = self.clock()
         decision = self.counters.reserve(
-            resolved.handle, now_ns, cost.tokens, cost.requests, cost.prompt_tokens
+            resolved.handle,
+            now_ns,
+            cost.tokens,
+            cost.requests,
+            cost.prompt_tokens,
+            cost.kibibytes,
         )
         if isinstance(decision, _core.Lease):
             return MemoryLease(self, decision, resolved, now_ns)
         if decision.permanent:
             raise impossible(scopes, decision.scope, decision.dimension, cost)
         wait_ns = decision.wait_ns
-        if decision.dimension == "concurrency":
+        if decision.dimension in ("concurrency", "bytes"):
             wait_ns = max(wait_ns, OPEN_RETRY_NS)
         snapshot = self.counters.peek(resolved.handle, now_ns)
-        return Refusal(decision.scope, decision.dimension, wait_ns, snapshot)
+        return Refusal(decision.scope, decision.dimension, wait_ns, snapshot, scopes)
 
     async def peek(self, scopes: tuple[ScopedLimits, ...]) -> Snapshot:
         """What is left in the tightest scope of each dimension; takes nothing."""

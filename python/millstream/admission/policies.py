@@ -8,6 +8,7 @@ from fractions import Fraction
 from millstream._core import Quota
 from millstream.errors import ConfigError
 
+KIBIBYTE = 1024
 NANOSECONDS_PER_MILLISECOND = 1_000_000
 NANOSECONDS_PER_SECOND = 1_000_000_000
 
@@ -76,6 +77,7 @@ class Limits:
     def quota(self) -> Quota:
         """The same for the limiter; ConfigError if a number is out of range."""
         rate = None if self.requests is None else self.requests.fraction
+        in_flight = self.bytes_in_flight
         try:
             return Quota(
                 rate=None if rate is None else rate.numerator,
@@ -84,6 +86,7 @@ class Limits:
                 tokens=None if self.tokens is None else self.tokens.limit,
                 window_ns=None if self.tokens is None else self._window_ns(self.tokens),
                 concurrency=self.concurrency,
+                kibibytes=None if in_flight is None else in_flight.limit // KIBIBYTE,
             )
         except (OverflowError, ValueError) as error:
             raise ConfigError(f"limits: {error}") from error

@@ -13,6 +13,7 @@ class _Nothing:
     requests: Final = None
     tokens: Final = None
     concurrency: Final = None
+    bytes: Final = None
 
 
 NOTHING_LIMITED: Snapshot = _Nothing()

@@ -18,6 +18,7 @@ EXPOSED = (
     "Retry-After-Ms",
     "WWW-Authenticate",
     "X-Flow-Id",
+    "X-Max-Tokens",
     "X-RateLimit-Limit-Requests",
     "X-RateLimit-Limit-Tokens",
     "X-RateLimit-Remaining-Requests",

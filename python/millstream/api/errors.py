@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse
 from millstream.errors import (
     EngineUnavailable,
     InvalidParameter,
+    KeysUnavailable,
     LimiterUnavailable,
     MillstreamError,
     NotAllowed,
@@ -34,6 +35,7 @@ _STATUSES: tuple[tuple[type[MillstreamError], int], ...] = (
     (EngineUnavailable, 503),
     (StoreUnavailable, 503),
     (LimiterUnavailable, 503),
+    (KeysUnavailable, 503),
     (NotAuthenticated, 401),
     (NotAllowed, 403),
     (MillstreamError, 500),
@@ -112,7 +114,7 @@ def failed_stream_response(
     outcome: Outcome, failure: Failure, *, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     """The answer to a request without streaming whose stream did not end well."""
-    if failure.type == "invalid_request_error":
+    if failure.type == "invalid_request_error" and outcome is not Outcome.CLIENT_GONE:
         # Refused where it was to be computed: the engine checks again what was checked here.
         return error_response(400, failure, headers=headers)
     return error_response(_OUTCOME_STATUSES.get(outcome, 500), failure, headers=headers)

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
+from millstream.api.adapting import adapts
 from millstream.api.branch import branch_request
 from millstream.api.dialect import Dialect
 from millstream.api.idempotency import Keyed, keyed
@@ -75,6 +76,7 @@ async def _open(
         fields=opt_ins.fields,
         resumable=opt_ins.resumable,
         integrity=opt_ins.integrity,
+        adapt=adapts(request, body.adapt_max_tokens),
         retained=opt_ins.resumable or key is not None,
     )
-    return await open_stream(services, generation, key)
+    return await open_stream(request, services, generation, key)

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
+from millstream.api.adapting import adapts
 from millstream.api.body import read_json
 from millstream.api.branches import branch_requests
 from millstream.api.dialect import NATIVE
@@ -88,8 +89,16 @@ async def _open(
     opt_ins = native_opt_ins(request, body, policy)
     _check_readable(streamed, opt_ins)
     refuse_unless_found_again(parts, resumable=opt_ins.resumable, key=key)
-    generation = _generation(branches, opt_ins, policy, tenant, streamed=streamed, keyed=bool(key))
-    return await open_stream(parts, generation, key)
+    generation = _generation(
+        branches,
+        opt_ins,
+        policy,
+        tenant,
+        streamed=streamed,
+        keyed=bool(key),
+        adapt=adapts(request, body.adapt_max_tokens),
+    )
+    return await open_stream(request, parts, generation, key)
 
 
 def _generation(
@@ -100,6 +109,7 @@ def _generation(
     *,
     streamed: bool,
     keyed: bool,
+    adapt: bool,
 ) -> Generation:
     return Generation(
         route=NATIVE.object,
@@ -115,6 +125,7 @@ def _generation(
         fields=opt_ins.fields,
         resumable=opt_ins.resumable,
         integrity=opt_ins.integrity,
+        adapt=adapt,
         retained=opt_ins.resumable or keyed,
         background=not streamed,
     )

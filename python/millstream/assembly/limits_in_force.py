@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from millstream.errors import LimiterUnavailable
+from millstream.middleware.limit_scopes import REMEMBERED
 from millstream.middleware.state import state_of
 
 if TYPE_CHECKING:
@@ -22,13 +23,24 @@ class LimitsInForce:
 
     def __init__(self) -> None:
         self.admission: Admission | None = None
+        self._known: dict[str, tuple[ScopedLimits, ...]] = {}
 
     def scopes(self, scope: Scope) -> tuple[ScopedLimits, ...]:
         """What limits the tenant of this request, whatever model it asks for."""
         tenant = state_of(scope).get("tenant")
         if self.admission is None or tenant is None:
             return ()
-        return self.admission.scopes(tenant, "")
+        return self._same(tenant, self.admission.scopes(tenant, ""))
+
+    def _same(self, tenant: str, found: tuple[ScopedLimits, ...]) -> tuple[ScopedLimits, ...]:
+        """These scopes as the tuple of last time, by which a limiter knows them again."""
+        known = self._known.get(tenant)
+        if known is not None and known == found:
+            return known
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+        self._known[tenant] = found
+        return found
 
     async def start(self) -> None:
         """The app does that."""

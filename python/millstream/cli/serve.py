@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from millstream.assembly.identity import open_authenticator
+from millstream.assembly.identity import require_credentials
 from millstream.cli.address import claim
 from millstream.cli.descriptors import raise_descriptor_limit
 from millstream.cli.options import config_option
@@ -44,7 +44,7 @@ def serve(
             err=True,
         )
     # Here, since a worker that cannot start is started again and again.
-    open_authenticator(lambda: loaded.settings)
+    require_credentials(loaded.settings)
     require_engines(loaded.settings)
     raise_descriptor_limit()
     address, bound_port = claim(server.host, server.port)

@@ -86,7 +86,8 @@ class Authenticator:
     async def authenticate(self, scope: Scope) -> Identified:
         """Who sent the request with this head.
 
-        Raises `NotAuthenticated`, and `NotAllowed` for a tenant that is not known.
+        Raises `NotAuthenticated`, `NotAllowed` for a tenant that is not known, and
+        `KeysUnavailable` while tokens cannot be checked.
         """
         headers = scope["headers"]
         if not self._required:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from millstream.errors import NotAllowed, NotAuthenticated
+from millstream.errors import KeysUnavailable, NotAllowed, NotAuthenticated
 from millstream.middleware.challenge import refuse
 from millstream.middleware.shown import shown, who
 from millstream.middleware.state import state_of
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from millstream.identity.authenticator import Authenticator, Identified
+    from millstream.middleware.challenge import Refused
     from millstream.telemetry.audit import AuditLog
 
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -27,9 +28,9 @@ class AuthenticationMiddleware:
     """Puts ``principal``, ``tenant`` and ``scopes`` into the state, or answers 401 or 403.
 
     It answers before any of the body is read, and alike for paths that exist and those that do
-    not. A WebSocket is closed with 1008 instead. ``open_paths`` are served as they come, with
-    nothing in the state. What an application around this one has found stands while
-    authentication is off.
+    not; 503 while the keys cannot be had that tokens are checked with. A WebSocket is closed with
+    1008 instead. ``open_paths`` are served as they come, with nothing in the state. What an
+    application around this one has found stands while authentication is off.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class AuthenticationMiddleware:
             return
         try:
             identified = await self._authenticator.authenticate(scope)
-        except (NotAuthenticated, NotAllowed) as error:
+        except (NotAuthenticated, NotAllowed, KeysUnavailable) as error:
             self._record_refusal(scope, error)
             await _answer(scope, send, error)
             return
@@ -74,19 +75,18 @@ class AuthenticationMiddleware:
                 **who(state),
             )
 
-    def _record_refusal(self, scope: Scope, error: NotAuthenticated | NotAllowed) -> None:
-        known = isinstance(error, NotAllowed)
-        client = scope.get("client")
+    def _record_refusal(self, scope: Scope, error: Refused) -> None:
+        client, subject = scope.get("client"), getattr(error, "subject", None)
         # No path: it may name a stream, and no router has told which part of it would.
         self._audit.record(
-            "not_allowed" if known else "not_authenticated",
-            reason=error.code if isinstance(error, NotAllowed) else error.reason,
+            "not_allowed" if isinstance(error, NotAllowed) else "not_authenticated",
+            reason=error.reason if isinstance(error, NotAuthenticated) else error.code,
             client=shown(client[0]) if client else None,
-            **{**who(state_of(scope)), "subject": error.subject and shown(error.subject)},
+            **{**who(state_of(scope)), "subject": subject and shown(subject)},
         )
 
 
-async def _answer(scope: Scope, send: Send, error: NotAuthenticated | NotAllowed) -> None:
+async def _answer(scope: Scope, send: Send, error: Refused) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.code})
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from millstream.errors import NotAuthenticated
+from millstream.errors import KeysUnavailable, NotAuthenticated
 from millstream.middleware.answers import answer
 from millstream.types import Failure
 
@@ -13,14 +13,21 @@ if TYPE_CHECKING:
 
     from millstream.errors import NotAllowed
 
+    Refused = NotAuthenticated | NotAllowed | KeysUnavailable
+
 NO_CREDENTIAL = "missing"
 """The reason of a `NotAuthenticated` for a request that has no credential at all."""
+KEYS_RETRY_SECONDS = 5
 
 _REALM = 'Bearer realm="millstream"'
 
 
-async def refuse(scope: Scope, send: Send, error: NotAuthenticated | NotAllowed) -> None:
-    """Answer 401 or 403, before any of the body is read."""
+async def refuse(scope: Scope, send: Send, error: Refused) -> None:
+    """Answer 401 or 403, before any of the body is read; 503 if tokens cannot be checked."""
+    if isinstance(error, KeysUnavailable):
+        failure = Failure(str(error), "server_error", error.code)
+        await answer(scope, send, 503, failure, {"retry-after": str(KEYS_RETRY_SECONDS)})
+        return
     status = 401 if isinstance(error, NotAuthenticated) else 403
     failure = Failure(str(error), "invalid_request_error", error.code)
     headers = {"cache-control": "no-store", **challenge_headers(error)}

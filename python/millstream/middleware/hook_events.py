@@ -69,12 +69,15 @@ class RequestHooks(Protocol):
 
     async def on_admitted(self, event: Admitted) -> None:
         """The limits have let a request pass; not called for one that takes nothing of them."""
+        return
 
     async def on_first_byte(self, event: FirstByte) -> None:
         """The answer begins; not called if it has no body."""
+        return
 
     async def on_outcome(self, event: Ended) -> None:
         """A request has ended, whichever way, refusals included: once for each.
 
         A stream that outlives its connection is waited for.
         """
+        return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from millstream.admission.base import ScopedLimits
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from millstream.admission import Limits
+
+REMEMBERED = 4096
+"""Keys whose scopes are kept: a limiter knows again what it is given as the same tuple."""
 
 Scopes = Callable[["Scope"], tuple[ScopedLimits, ...]]
 
@@ -23,9 +27,11 @@ def client_address_scopes(limits: Limits) -> Scopes:
     middleware further out has put the client's in its place.
     """
 
+    of = _remembering("address", limits)
+
     def scopes(scope: Scope) -> tuple[ScopedLimits, ...]:
         client = scope.get("client")
-        return (ScopedLimits(f"address:{client[0] if client else ''}", limits),)
+        return of(client[0] if client else "")
 
     return scopes
 
@@ -33,7 +39,17 @@ def client_address_scopes(limits: Limits) -> Scopes:
 def tenant_scopes(limits: Limits) -> Scopes:
     """Each tenant has these limits for itself; so have all requests without one together."""
 
+    of = _remembering("tenant", limits)
+
     def scopes(scope: Scope) -> tuple[ScopedLimits, ...]:
-        return (ScopedLimits(f"tenant:{state_of(scope).get('tenant', '')}", limits),)
+        return of(state_of(scope).get("tenant", ""))
 
     return scopes
+
+
+def _remembering(kind: str, limits: Limits) -> Callable[[str], tuple[ScopedLimits, ...]]:
+    @lru_cache(REMEMBERED)
+    def of(key: str) -> tuple[ScopedLimits, ...]:
+        return (ScopedLimits(f"{kind}:{key}", limits),)
+
+    return of

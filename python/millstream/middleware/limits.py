@@ -105,7 +105,7 @@ class LimitMiddleware:
         try:
             state, snapshot = state_of(scope), lease.snapshot
             state["lease"] = lease
-            state["quota_remaining"] = quota_before(lease)
+            state["quota_remaining"] = lease.quota_remaining
             start, send = response_start(scope, send)
             start.add_fields(_fields(snapshot))
             if "life" in state:
@@ -138,12 +138,6 @@ class LimitMiddleware:
         )
         failure = Failure(message, "rate_limit_error", "rate_limit_exceeded")
         await answer(scope, send, 429, failure, refusal_headers(refusal))
-
-
-def quota_before(lease: Lease) -> int | None:
-    """Tokens that were left in the tightest scope before this lease; None is no limit."""
-    tokens = lease.snapshot.tokens
-    return None if tokens is None else min(tokens.remaining + lease.tokens, tokens.limit)
 
 
 def _fields(snapshot: Snapshot) -> list[tuple[bytes, bytes]]:

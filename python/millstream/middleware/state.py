@@ -31,7 +31,7 @@ class RequestState(TypedDict, total=False):
     scopes: frozenset[str]
     """What it may do: the credential's scopes, trimmed by its role."""
     quota_remaining: int | None
-    """Tokens left for it in the tightest scope before its own cost; None is no limit."""
+    """Tokens left in its tightest scope, beside its own lease once it has one; None is no limit."""
     lease: Lease
     """What it holds of the limits."""
     outcome: str

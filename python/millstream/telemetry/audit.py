@@ -74,6 +74,7 @@ class FileAudit:
         self._path = Path(path)
         self._clock = clock
         self._failing = False
+        self._torn = False
         try:
             self._file = self._open()
         except OSError as error:
@@ -103,7 +104,11 @@ class FileAudit:
         if not self._in_place():
             self.close()
             self._file = self._open()
+        if self._torn:
+            # Whatever is left of the record before must not spoil this one.
+            line = b"\n" + line
         written = os.write(self._file, line)
+        self._torn = 0 < written < len(line)
         if written < len(line):
             raise OSError(f"only {written} of {len(line)} bytes were written")
 

@@ -7,10 +7,12 @@ import gc
 import pytest
 
 from millstream.admission import (
+    BytesInFlight,
     Cost,
     LimitBook,
     Limits,
     MemoryLimiter,
+    Refusal,
     RequestRate,
     ScopedLimits,
     TokenWindow,
@@ -27,6 +29,21 @@ def clock() -> Clock:
 
 def whole(limits: Limits) -> tuple[ScopedLimits, ...]:
     return (ScopedLimits("global", limits),)
+
+
+def test_the_memory_of_open_streams_is_held_until_they_end(clock: Clock) -> None:
+    limiter = MemoryLimiter(clock=clock)
+    scopes = whole(Limits(bytes_in_flight=BytesInFlight(limit=10_240)))
+    lease = admitted(limiter, scopes, 1, kibibytes=6)
+    assert lease.snapshot.bytes is not None
+    assert (lease.snapshot.bytes.limit, lease.snapshot.bytes.remaining) == (10, 4)
+    refusal = limiter.try_reserve(scopes, Cost(1, kibibytes=5))
+    assert isinstance(refusal, Refusal)
+    assert (refusal.dimension, refusal.retry_after_ns) == ("bytes", SECOND)
+    with pytest.raises(CostExceedsLimit, match="needs 11 KiB, but the limit of the server is 10"):
+        limiter.try_reserve(scopes, Cost(1, kibibytes=11))
+    lease.settle(1)
+    admitted(limiter, scopes, 1, kibibytes=10)
 
 
 def test_models_share_the_servers_limit_and_have_their_own(clock: Clock) -> None:

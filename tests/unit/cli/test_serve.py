@@ -101,6 +101,20 @@ def test_an_open_address_with_authentication_needs_no_warning(run: Run) -> None:
     assert "Warning" not in result.stderr
 
 
+def test_a_secret_that_is_not_set_is_named_before_anything_starts(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TOKEN_SECRET", raising=False)
+    jwt = 'jwt = { algorithms = ["HS256"], secret_env = "TOKEN_SECRET" }'
+    Path("mine.toml").write_text(f'[auth]\nmode = "required"\n{jwt}\n')
+
+    result = serve("--config", "mine.toml", "--port", "0")
+
+    assert result.exit_code == 1
+    assert "auth.jwt.secret_env: the variable TOKEN_SECRET is not set" in result.stderr
+    assert run.settings is None
+
+
 def test_a_file_of_keys_that_is_not_there_is_named_before_anything_starts(run: Run) -> None:
     Path("mine.toml").write_text('[auth]\nmode = "required"\nkeys_file = "keys.jsonl"\n')
 

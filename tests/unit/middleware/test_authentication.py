@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
+from millstream.errors import KeysUnavailable
 from millstream.identity.api_keys import ApiKey, new_key
 from millstream.identity.authenticator import Authenticator
 from millstream.identity.key_file import changing
 from millstream.identity.key_ring import KeyRing
+from millstream.identity.principal import Principal
 from millstream.middleware import AuthenticationMiddleware
 from millstream.telemetry.logging import Field
 from tests.unit.identity.configured import required, settings
@@ -201,6 +203,29 @@ async def test_scopes_that_a_role_takes_away_are_recorded(tmp_path: Path) -> Non
     (state,) = guarded.inner.states
     assert state is not None
     assert state["scopes"] == {"read:a"}
+
+
+async def test_while_tokens_cannot_be_checked_it_is_nobodys_fault_but_the_servers() -> None:
+    class Away:
+        async def start(self) -> None: ...
+
+        async def close(self) -> None: ...
+
+        async def authenticate(self, token: str) -> Principal:
+            raise KeysUnavailable("The keys cannot be had.")
+
+    off = Off()
+    configured = required()
+    off.app = AuthenticationMiddleware(
+        off.inner, Authenticator(lambda: configured, tokens=Away()), audit=off.audit
+    )
+    start, body = await off.ask(b"Bearer token")
+    assert start["status"] == 503
+    assert dict(start["headers"])[b"retry-after"] == b"5"
+    error = json.loads(body["body"])["error"]
+    assert (error["type"], error["code"]) == ("server_error", "keys_unavailable")
+    assert off.audit.records == [{"event": "not_authenticated", "reason": "keys_unavailable"}]
+    assert off.inner.states == []
 
 
 async def test_a_head_request_is_told_the_length_alone(guarded: Guarded) -> None:

@@ -8,7 +8,7 @@ from millstream.admission.costs import MOST
 from millstream.admission.leases import Lease
 
 if TYPE_CHECKING:
-    from millstream.admission.base import Cost
+    from millstream.admission.base import Cost, ScopedLimits
     from millstream.admission.valkey.calls import Charges
     from millstream.admission.valkey.meters import ValkeySnapshot
     from millstream.admission.valkey.quotas import Scopes
@@ -37,7 +37,7 @@ class ValkeyLease(Lease):
         "ended",
         "expires_ns",
         "name",
-        "scopes",
+        "resolved",
         "taken",
     )
 
@@ -52,7 +52,7 @@ class ValkeyLease(Lease):
         endings: Endings,
     ) -> None:
         self.name = name
-        self.scopes = scopes
+        self.resolved = scopes
         self.cost = cost
         self.charges = charges
         self.taken = snapshot
@@ -70,6 +70,11 @@ class ValkeyLease(Lease):
     def snapshot(self) -> ValkeySnapshot:
         """What was left right after the reservation."""
         return self.taken
+
+    @property
+    def scopes(self) -> tuple[ScopedLimits, ...]:
+        """The limits that it was reserved under."""
+        return self.resolved.members
 
     def settle(self, actual: int) -> bool:
         """Charge the tokens that were really used, and the request."""

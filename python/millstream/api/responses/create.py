@@ -5,12 +5,14 @@ from __future__ import annotations
 from time import time_ns
 from typing import TYPE_CHECKING
 
+import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
+from millstream.api.adapting import adapts
 from millstream.api.body import read_json
 from millstream.api.branch import branch_request
 from millstream.api.idempotency import Keyed, keyed
@@ -80,7 +82,9 @@ async def _open(
     branch = await branch_request(served, body, input_prompt(body))
     stream_id = new_stream_id()
     generation = _generation(body, branch, lasts, tenant=tenant, stream_id=stream_id)
-    return await open_stream(parts, generation, key, stream_id=stream_id)
+    if adapts(request, body.adapt_max_tokens):
+        generation = msgspec.structs.replace(generation, adapt=True)
+    return await open_stream(request, parts, generation, key, stream_id=stream_id)
 
 
 def _generation(
