@@ -128,7 +128,9 @@ async def test_a_caller_that_is_gone_takes_nothing(limiter: ValkeyLimiter, turns
             await asyncio.sleep(0)
         asking.cancel()
         with suppress(asyncio.CancelledError):
-            (await asking).undo()  # it had been faster
+            lease = await asking  # it had been faster
+            assert isinstance(lease, Lease)
+            lease.undo()
         assert await left_in(limiter, SMALL) == UNTOUCHED
 
 

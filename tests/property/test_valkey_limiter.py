@@ -120,13 +120,13 @@ jumpy = short | st.integers(-300, 300) | st.sampled_from([-4100, -2001, -1900, 1
 def core_quota(limits: Limits) -> _core.Quota:
     rate, window, in_flight = limits.requests, limits.tokens, limits.bytes_in_flight
     return _core.Quota(
-        rate=rate and rate.fraction.numerator,
-        period_ns=SECOND * UNIT_NS * (rate.fraction.denominator if rate else 1),
-        burst=rate and rate.burst,
-        tokens=window and window.limit,
-        window_ns=window and window.window_ms * 1_000_000,
+        rate=None if rate is None else rate.fraction.numerator,
+        period_ns=SECOND * UNIT_NS * (1 if rate is None else rate.fraction.denominator),
+        burst=None if rate is None else rate.burst,
+        tokens=None if window is None else window.limit,
+        window_ns=None if window is None else window.window_ms * 1_000_000,
         concurrency=limits.concurrency,
-        kibibytes=in_flight and in_flight.limit // 1024,
+        kibibytes=None if in_flight is None else in_flight.limit // 1024,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -11,6 +12,11 @@ import msgspec
 PARTS = ("state", "timeline", "bucket", "window", "scope", "answer", "operations")
 
 SERVER_TIME = -1
+
+_CONSTANTS = re.compile(r"^local ([A-Z_, ]+) =\s+([-\d, ]+)$", re.MULTILINE)
+_WORDS = re.compile(r"[-\w]+")
+_COMMENTS = re.compile(r"--.*")
+_NAMES = re.compile(r"(?<!')\b[A-Z][A-Z_]+\b(?!')")
 
 Operation = tuple[object, ...]
 
@@ -21,7 +27,20 @@ _decode = msgspec.msgpack.Decoder().decode
 
 def _text() -> str:
     folder = files(__package__) / "lua"
-    return "\n".join((folder / f"{part}.lua").read_text() for part in PARTS)
+    return _folded("\n".join((folder / f"{part}.lua").read_text() for part in PARTS))
+
+
+def _folded(text: str) -> str:
+    """The script with its constants written out and without its comments.
+
+    All of it runs at every call, and a function that captures a constant takes time to make: like
+    this a decision takes a fifth less of the server's time (`bench_limiter_valkey`).
+    """
+    values: dict[str, str] = {}
+    for names, numbers in _CONSTANTS.findall(text):
+        values |= zip(_WORDS.findall(names), _WORDS.findall(numbers), strict=True)
+    code = _COMMENTS.sub("", _CONSTANTS.sub("", text))
+    return _NAMES.sub(lambda name: values.get(name[0], name[0]), code)
 
 
 def _bulk(data: bytes) -> bytes:
