@@ -83,7 +83,10 @@ def costs(draw: st.DrawFn) -> Cost:
     )
 
 
-METHODS = ["reserve", "reserve", "reserve", "settle", "cancel", "undo", "renew", "peek"]
+METHODS = [
+    *("reserve", "reserve", "crowd", "settle", "leave", "cancel", "undo", "renew", "peek"),
+]
+"""A crowd reserves and leaves in one run of the script; it is as if one came after the other."""
 
 
 @st.composite
@@ -117,19 +120,6 @@ short = st.integers(0, 60) | st.sampled_from([125, 1000, 2001])
 jumpy = short | st.integers(-300, 300) | st.sampled_from([-4100, -2001, -1900, 1900, 2001, 4100])
 
 
-def core_quota(limits: Limits) -> _core.Quota:
-    rate, window, in_flight = limits.requests, limits.tokens, limits.bytes_in_flight
-    return _core.Quota(
-        rate=None if rate is None else rate.fraction.numerator,
-        period_ns=SECOND * UNIT_NS * (1 if rate is None else rate.fraction.denominator),
-        burst=None if rate is None else rate.burst,
-        tokens=None if window is None else window.limit,
-        window_ns=None if window is None else window.window_ms * 1_000_000,
-        concurrency=limits.concurrency,
-        kibibytes=None if in_flight is None else in_flight.limit // 1024,
-    )
-
-
 def units_of(time_ns: int) -> int:
     """Rounded up: the clock of the script tells whole units."""
     return -(-time_ns // UNIT_NS)
@@ -157,7 +147,7 @@ class Rust:
         self.leases: list[_core.Lease] = []
 
     def scopes(self, step: Step) -> _core.Scopes:
-        return self.limiter.scopes([(name, core_quota(limits)) for name, limits in step.scopes])
+        return self.limiter.scopes([(name, limits.quota()) for name, limits in step.scopes])
 
     def answer(self, step: Step) -> Any:
         now_ns, cost = self.now * UNIT_NS, step.cost
@@ -165,8 +155,13 @@ class Rust:
             return of_rust(self.limiter.peek(self.scopes(step), now_ns))
         if step.method == "reserve":
             return self.decision(self.scopes(step), cost, now_ns)
+        if step.method == "crowd":
+            return [self.decision(self.scopes(step), cost, now_ns) for _ in range(step.lease)]
         if step.method == "renew":
             return [self.limiter.renew(lease, now_ns) for lease in self.leases[-step.lease :]]
+        if step.method == "leave":
+            leaving = self.leases[-step.lease :]
+            return [self.limiter.settle(lease, cost.tokens, now_ns) for lease in leaving]
         lease = self.leases[-step.lease]
         if step.method == "undo":
             return self.limiter.undo(lease, now_ns)
@@ -195,16 +190,20 @@ class Script:
         if step.method == "peek":
             return of_valkey(self.limiter.peek(step.scopes))
         if step.method == "reserve":
-            return self.decision(step)
+            return self.told(self.limiter.reserve(step.scopes, step.cost))
+        if step.method == "crowd":
+            crowd = self.limiter.reserve_together(step.scopes, step.cost, step.lease)
+            return [self.told(found) for found in crowd]
         if step.method == "renew":
             return self.limiter.renew(self.leases[-step.lease :])
+        if step.method == "leave":
+            return self.limiter.settle_together(self.leases[-step.lease :], step.cost.tokens)
         lease = self.leases[-step.lease]
         if step.method == "undo":
             return self.limiter.undo(lease)
         return getattr(self.limiter, step.method)(lease, step.cost.tokens)
 
-    def decision(self, step: Step) -> Any:
-        found = self.limiter.reserve(step.scopes, step.cost)
+    def told(self, found: Taken | Refused) -> Any:
         left = of_valkey(found.snapshot)
         if isinstance(found, Refused):
             return (found.scope, found.dimension, found.wait, found.permanent, left)
@@ -218,7 +217,7 @@ def compare(server: ValkeyServer, trace: list[Step], *, start: int = START, ttl:
     try:
         for step in trace:
             now = rust.now = script.limiter.now = max(0, now + step.units)
-            if step.method in ("peek", "reserve") or step.lease <= len(rust.leases):
+            if step.method in ("peek", "reserve", "crowd") or step.lease <= len(rust.leases):
                 assert script.answer(step) == rust.answer(step), (step, now)
     finally:
         script.limiter.close()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from valkey.exceptions import ResponseError
 
-from millstream.admission.valkey.link import Link, Lost, Reply
+from millstream.admission.valkey.link import Link, Lost
 from millstream.admission.valkey.outage import Outage, Unreachable
-from millstream.admission.valkey.script import answer_of
+from millstream.admission.valkey.script import answers_of, commands_of
 from millstream.telemetry.logging import get_logger
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ class Errand:
         """False once the caller is gone: then it need not be sent."""
         return self.answer is None or not self.answer.cancelled()
 
-    def succeed(self, reply: bytes) -> None:
+    def succeed(self, answer: object) -> None:
         """Tell whoever waits for the answer, if anybody does."""
         if self.answer is None:
             return
         if not self.answer.cancelled():
-            self.answer.set_result(answer_of(reply))
+            self.answer.set_result(answer)
         elif self.unwanted is not None:
-            self.unwanted(answer_of(reply))
+            self.unwanted(answer)
 
     def fail(self, error: Unreachable) -> None:
         """As above."""
@@ -119,12 +119,12 @@ class Errands:
     async def probe(self) -> bool:
         """Try whether Valkey carries out calls, and tell everybody."""
         try:
-            replies = await self._exchange([self._probe])
+            (answer,) = await self._exchange([self._probe])
         except Unreachable as error:
             self._outage.failed(str(error))
             return False
-        if isinstance(replies[0], ResponseError):
-            self._outage.failed(str(replies[0]))
+        if isinstance(answer, ResponseError):
+            self._outage.failed(str(answer))
             return False
         self._outage.ended()
         self.recovered.set()
@@ -171,7 +171,7 @@ class Errands:
 
     async def _carry(self, batch: Sequence[Errand]) -> None:
         try:
-            replies = await self._exchange(batch)
+            answers = await self._exchange(batch)
         except Unreachable as error:
             self._outage.failed(str(error))
             self._give_back(batch, error)
@@ -180,24 +180,34 @@ class Errands:
             self._give_back(batch, Unreachable("the limiter is closed", sent=True))
             raise
         refused = False
-        for errand, reply in zip(batch, replies, strict=True):
-            if isinstance(reply, ResponseError):
-                self._refused(errand, reply)
+        for errand, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, ResponseError):
+                self._refused(errand, answer)
                 refused = True
             else:
-                errand.succeed(reply)
+                errand.succeed(answer)
         if not refused:
             self._outage.answered()
 
-    async def _exchange(self, batch: Sequence[Errand]) -> list[Reply]:
+    async def _exchange(self, batch: Sequence[Errand]) -> list[object]:
         try:
-            return await self._link.exchange([errand.call for errand in batch])
+            return await self._answers([errand.call for errand in batch])
         except Lost:
             pass
         try:
-            return await self._link.exchange([errand.again for errand in batch])
+            return await self._answers([errand.again for errand in batch])
         except Lost as error:
             raise Unreachable("the connection is lost again and again", sent=True) from error
+
+    async def _answers(self, calls: Sequence[Call]) -> list[object]:
+        """The answer to each call, or the `ResponseError` to the command that it was part of."""
+        commands, places = commands_of(calls)
+        replies = await self._link.exchange(commands)
+        answers = [
+            [reply] * len(command.items) if isinstance(reply, ResponseError) else answers_of(reply)
+            for command, reply in zip(commands, replies, strict=True)
+        ]
+        return [answers[number][place] for number, place in places]
 
     def _give_back(self, batch: Sequence[Errand], error: Unreachable) -> None:
         """Keep what must arrive; what waits for an answer has to do without."""
@@ -209,8 +219,8 @@ class Errands:
             errand.fail(Unreachable(str(error), sent=False))
         self._settle_events()
 
-    def _refused(self, errand: Errand, reply: ResponseError) -> None:
-        error = Unreachable(str(reply), sent=True)
+    def _refused(self, errand: Errand, refusal: ResponseError) -> None:
+        error = Unreachable(str(refusal), sent=True)
         self._outage.failed(str(error))
         errand.fail(error)
         errand.refusals += 1
