@@ -31,10 +31,10 @@ class Calls:
         self, book: ScopeBook, *, lease_ns: int, reading: Callable[[], int] | None = None
     ) -> None:
         self._book = book
-        names = ("reserve", "finish", "renew", "peek", "probe")
+        names = ("account", "renew", "peek", "probe")
         settings = (reading or SERVER_TIME, lease_ns // UNIT_NS, SPARE_MS)
         heads = ((name, *settings) for name in names)
-        self._reserve, self._finish, self._renew, self._peek, self._probe = heads
+        self._account, self._renew, self._peek, self._probe = heads
 
     def reserve(self, scopes: Scopes, lease: str, cost: Cost, *, again: bool = False) -> Call:
         """Take ``cost`` from all scopes under the name ``lease``, which ends in ``:KiB``.
@@ -42,8 +42,8 @@ class Calls:
         ``again`` after a call that may have been carried out. Answers `[1, charges, meters]`, or
         `[0, [scope, dimension, wait, permanent], meters]` with scopes and dimensions from 1 on.
         """
-        item = (lease, again, cost.requests, cost.tokens, cost.kibibytes)
-        return Call(scopes.keys, self._reserve, item, scopes.quotas)
+        item = ("reserve", lease, again, cost.requests, cost.tokens, cost.kibibytes)
+        return Call(scopes.keys, self._account, item, scopes.quotas)
 
     def finish(
         self,
@@ -59,8 +59,8 @@ class Calls:
 
         Answers whether it was open.
         """
-        item = (lease, undone, actual, cost.tokens, cost.requests, charges)
-        return Call(scopes.keys, self._finish, item)
+        item = ("finish", lease, undone, actual, cost.tokens, cost.requests, charges)
+        return Call(scopes.keys, self._account, item)
 
     def renew(self, leases: Mapping[str, Sequence[str]]) -> Call:
         """Renew leases, each with the names of its scopes; answers whether each was open."""

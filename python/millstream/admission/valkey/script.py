@@ -70,8 +70,8 @@ class Keys(NamedTuple):
 class Call(NamedTuple):
     """One operation of the script on one set of keys.
 
-    ``head`` is its name, the time, the leases' time to live, and what `Calls` adds; ``item`` is
-    what it is about. ``quotas`` are packed already; an operation without has none.
+    ``head`` is its name and what is the same for all calls; ``item`` is what it is about.
+    ``quotas`` are packed already, those of the scopes in the order of their keys, if they matter.
     """
 
     keys: Keys
@@ -80,21 +80,30 @@ class Call(NamedTuple):
     quotas: bytes = b""
 
 
-class Command(NamedTuple):
-    """One run of the script, for calls of the same operation on the same keys, in their order."""
+class Command:
+    """One run of the script, for calls of one operation on the same keys, in their order."""
 
-    call: Call
-    items: list[Operation]
+    __slots__ = ("_head", "_keys", "_quotas", "items")
+
+    def __init__(self, first: Call) -> None:
+        self._keys = first.keys
+        self._head = first.head
+        self._quotas = b""
+        self.items: list[Operation] = []
+
+    def add(self, call: Call) -> None:
+        """Do this too."""
+        self.items.append(call.item)
+        self._quotas = self._quotas or call.quotas
 
     def packed(self, *, in_full: bool = False) -> bytes:
         """As it goes over the wire; ``in_full`` for a server that does not know the script."""
-        keys, head, _, quotas = self.call
         return b"*%d\r\n%b%b%b%b" % (
-            3 + keys.words + bool(quotas),
+            3 + self._keys.words + bool(self._quotas),
             _IN_FULL if in_full else _BY_DIGEST,
-            keys.packed,
-            _bulk(_encode((*head, self.items))),
-            quotas,
+            self._keys.packed,
+            _bulk(_encode((*self._head, self.items))),
+            self._quotas,
         )
 
 
@@ -103,18 +112,18 @@ def commands_of(calls: Sequence[Call]) -> tuple[list[Command], list[tuple[int, i
     the reply to which command, and at which place there.
 
     What loads and stores a scope's state once for many decisions serves a crowd several times as
-    fast; the order of the calls of one operation on the same scopes stays.
+    fast. Calls on the same scopes keep their order.
     """
     commands: list[Command] = []
     places: list[tuple[int, int]] = []
-    known: dict[tuple[object, int, int], int] = {}
+    known: dict[tuple[object, int], int] = {}
     for call in calls:
-        kind = (call.head[0], id(call.keys), id(call.quotas))
-        number = known.setdefault(kind, len(commands))
+        number = known.setdefault((call.head[0], id(call.keys)), len(commands))
         if number == len(commands):
-            commands.append(Command(call, []))
-        places.append((number, len(commands[number].items)))
-        commands[number].items.append(call.item)
+            commands.append(Command(call))
+        command = commands[number]
+        places.append((number, len(command.items)))
+        command.add(call)
     return commands, places
 
 

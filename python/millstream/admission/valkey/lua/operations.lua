@@ -85,8 +85,8 @@ local function decide(states, quotas, lease, again, requests, tokens, kibibytes)
   return { worst and 0 or 1, about, meters }
 end
 
-local function reserve(items)
-  local quotas, states, answers = cmsgpack.unpack(ARGV[2]), load_all(), {}
+-- Where the state is gone, so are its leases.
+local function begin_missing(states, quotas)
   for scope, quota in ipairs(quotas) do
     if not states[scope] then
       local _, leases = keys(scope)
@@ -94,15 +94,6 @@ local function reserve(items)
       call('DEL', leases)
     end
   end
-  for position, item in ipairs(items) do
-    answers[position] = decide(states, quotas, unpack(item))
-  end
-  for scope, state in ipairs(states) do
-    local _, leases = keys(scope)
-    if state[OPEN] > 0 then call('PEXPIRE', leases, lease_life(state)) end
-  end
-  save_all(states)
-  return answers
 end
 
 local function correct(state, undone, actual, tokens, requests, epoch, rates, slot, at)
@@ -118,7 +109,7 @@ local function correct(state, undone, actual, tokens, requests, epoch, rates, sl
 end
 
 -- Whether a lease was open: if not, it had ended before, at its reserved cost.
-local function finish_one(states, lease, undone, actual, tokens, requests, charges)
+local function finish(states, lease, undone, actual, tokens, requests, charges)
   local is_open = true
   for scope, state in ipairs(states) do
     local _, leases = keys(scope)
@@ -136,9 +127,23 @@ local function finish_one(states, lease, undone, actual, tokens, requests, charg
   return is_open
 end
 
-local function finish(items)
-  local states, answers = load_all(), {}
-  for position, item in ipairs(items) do answers[position] = finish_one(states, unpack(item)) end
+-- Reservations and endings in the order in which they were made.
+local function account(items)
+  local states, answers, began = load_all(), {}, false
+  local quotas = ARGV[2] and cmsgpack.unpack(ARGV[2])
+  for position, item in ipairs(items) do
+    if item[1] == 'finish' then
+      answers[position] = finish(states, unpack(item, 2))
+    else
+      if not began then begin_missing(states, quotas) end
+      began = true
+      answers[position] = decide(states, quotas, unpack(item, 2))
+    end
+  end
+  for scope, state in ipairs(states) do
+    local _, leases = keys(scope)
+    if began and state[OPEN] > 0 then call('PEXPIRE', leases, lease_life(state)) end
+  end
   save_all(states)
   return answers
 end
@@ -200,8 +205,7 @@ local function probe()
 end
 
 local operations = {
-  reserve = reserve,
-  finish = finish,
+  account = account,
   renew = function(items) return each(items, renew_all) end,
   peek = function(items) return each(items, peek) end,
   probe = function(items) return each(items, probe) end,
