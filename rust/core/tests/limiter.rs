@@ -163,27 +163,6 @@ fn a_sweep_in_another_thread_gives_no_slot_twice() {
     assert_eq!(admitted, 500);
 }
 
-/// `PyrateLimiter#156`, `better-auth#4472`, `governor#171`: keys that came once stayed forever.
-#[test]
-fn a_million_keys_stay_within_the_bound_and_leave() {
-    let limiter = limiter(10_000, 8);
-    let quota = quota(Some((1, 1)), Some(10), None);
-    for number in 0..1_000_000_u64 {
-        let scopes = one(&limiter, &number.to_string(), &quota);
-        let _ = limiter.take(&scopes, tokens(1), number * 10);
-    }
-    assert!(limiter.keys() <= 10_000);
-    let hot: Vec<_> = (0..64)
-        .map(|key| one(&limiter, &format!("hot{key}"), &quota))
-        .collect();
-    for step in 0..2_000 {
-        for scopes in &hot {
-            let _ = limiter.take(scopes, tokens(1), 60 * SECOND + step);
-        }
-    }
-    assert!(limiter.keys() <= 64);
-}
-
 #[test]
 fn a_key_with_an_open_lease_is_not_forgotten() {
     let limiter = limiter(100, 1);
