@@ -17,10 +17,10 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
 from millstream._core import Log, Reader, RingConsumer, RingProducer
-from millstream.admission import Limits, MemoryLimiter
+from millstream.admission import Admission, LimitBook, MemoryLimiter
 from millstream.app import App
 from millstream.config import StreamPolicy
-from millstream.engines.base import Engine
+from millstream.engines.base import NO_CONTEXT, Engine, RequestContext
 from millstream.middleware.request_id import RequestIdMiddleware
 from millstream.store.memory import MemoryStore
 from millstream.streams.branch import Deadlines
@@ -93,6 +93,7 @@ class PacedEngine:
         ended: object,
         *,
         branch: int = 0,
+        context: RequestContext = NO_CONTEXT,
     ) -> None:
         self._callbacks[request] = ended
         self._hub.attach(request, log, branch)
@@ -132,7 +133,7 @@ def _orchestrator() -> Orchestrator:
     registry = StreamRegistry()
     return Orchestrator(
         registry=registry,
-        limiter=MemoryLimiter(Limits(), clock=monotonic_ns),
+        admission=Admission(MemoryLimiter(clock=monotonic_ns), LimitBook(), clock=monotonic_ns),
         drain=Drain(registry, seconds=1, shared=False, clock=monotonic_ns),
         observer=Observers(),
         store=MemoryStore(max_retained_bytes=1 << 20),
@@ -176,7 +177,7 @@ def _millstream_app() -> FastAPI:
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:
         await request.body()
-        stream = orchestrator.open(_generation(request.app.state.engine))
+        stream = await orchestrator.open(_generation(request.app.state.engine))
         assert isinstance(stream, Stream)
         reader = Reader(stream.log, encoder_for(stream.descriptor))
         return StreamResponse(stream, reader, deliveries=request.app.state.deliveries)

@@ -147,6 +147,84 @@ class Hub:
     def attached(self) -> int:
         """Requests attached at the moment."""
 
+# --- jwt ---------------------------------------------------------------------------------------
+
+class JwtError(ValueError):
+    """A token that is refused; the text is for logs and holds nothing of the token."""
+
+    reason: Literal[
+        "malformed",
+        "algorithm",
+        "unknown_key",
+        "signature",
+        "expired",
+        "not_yet_valid",
+        "issuer",
+        "audience",
+        "claim",
+    ]
+
+@final
+class JwtClaims:
+    """What a token says whose signature holds."""
+
+    @property
+    def subject(self) -> str:
+        """`sub`: not empty, and without control characters, like every text here."""
+
+    @property
+    def tenant(self) -> str | None: ...
+    @property
+    def role(self) -> str | None: ...
+    @property
+    def scopes(self) -> tuple[str, ...] | None:
+        """None if the token says nothing of scopes, which differs from an empty list."""
+
+    @property
+    def expires_at(self) -> float:
+        """`exp`, in unix seconds."""
+
+@final
+class JwtVerifier:
+    """Checks JSON Web Tokens; nothing in a token decides how it is checked.
+
+    It may be used by several threads, also while its keys are replaced.
+    """
+
+    def __new__(
+        cls,
+        *,
+        algorithms: Sequence[str],
+        issuer: str | None = None,
+        audience: str | None = None,
+        leeway_seconds: int = 30,
+        claims: tuple[str, str, str] | None = None,
+    ) -> Self:
+        """A verifier without keys. ``claims`` names those of tenant, role and scopes.
+
+        Algorithms are RS256, ES256 and EdDSA in any combination, or HS256 alone. A dot in a name
+        goes one level down, unless the name is a URL. Raises ValueError for any other algorithm,
+        for an unusable name, and for a name inside another one.
+        """
+
+    @property
+    def key_count(self) -> int: ...
+    def replace_keys(self, jwks: bytes) -> list[str]:
+        """Take the keys of a JSON Web Key Set in place of those in use.
+
+        Returns a line on every key that is left out: of other types, for other uses, too weak.
+        Raises ValueError, and keeps the keys in use, if the text is no key set.
+        """
+
+    def replace_secret(self, secret: bytes) -> None:
+        """Take the secret of HS256, at least 32 bytes; ValueError if it is shorter."""
+
+    def verify(self, token: str | bytes, now_unix: int) -> JwtClaims:
+        """The claims of a token that holds at this time; JwtError for any other.
+
+        ``exp`` and ``sub`` are required. The GIL is released while the token is checked.
+        """
+
 # --- limiter -----------------------------------------------------------------------------------
 
 @final

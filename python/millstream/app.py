@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from random import Random
@@ -11,11 +11,10 @@ from time import monotonic_ns, time_ns
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from millstream.admission import MemoryLimiter, sole_worker
+from millstream.admission import Admission
 from millstream.api import (
     chat,
     completions,
-    cors,
     durable,
     errors,
     health,
@@ -25,9 +24,12 @@ from millstream.api import (
 )
 from millstream.api.responses import router as responses
 from millstream.api.services import ServedModel, Services
-from millstream.assembly.limits import limits_of
+from millstream.assembly.admission import open_admission
+from millstream.assembly.audit import open_audit
+from millstream.assembly.identity import open_authenticator
+from millstream.assembly.limits_in_force import LimitsInForce
+from millstream.assembly.middleware import chain
 from millstream.config import (
-    LimitSettings,
     Settings,
     StoreSettings,
     StreamSettings,
@@ -36,7 +38,8 @@ from millstream.config import (
 from millstream.engines.base import Engine
 from millstream.engines.torch.client import TorchEngine
 from millstream.engines.torch.options import EngineOptions
-from millstream.middleware.request_id import RequestIdMiddleware
+from millstream.identity.authenticator import Authenticator
+from millstream.middleware.hook_events import RequestHooks
 from millstream.store import StreamStore, open_store
 from millstream.streams.companions import companions
 from millstream.streams.deliveries import Deliveries
@@ -53,11 +56,10 @@ from millstream.streams.registry import StreamRegistry
 from millstream.streams.response import DIRECT_SEND
 from millstream.streams.sweeper import Sweeper
 from millstream.streams.timers import StreamTimers
+from millstream.telemetry.audit import AuditLog
 from millstream.telemetry.diagnostics import usable_processors
 from millstream.telemetry.metrics import Metrics
 from millstream.telemetry.shared_files import metrics_directory
-
-_LEASE_MARGIN_SECONDS = 300.0
 
 
 class App(FastAPI):
@@ -69,24 +71,39 @@ class App(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The ASGI application for these settings; engines start and end with its lifespan."""
-    app = App(title="Millstream", lifespan=_lifespan(settings))
+def create_app(settings: Settings, *, hooks: Sequence[RequestHooks] = ()) -> FastAPI:
+    """The ASGI application for these settings; engines start and end with its lifespan.
+
+    ``hooks`` hear of every request. Raises ConfigError for a file that cannot be opened.
+    """
+    authenticator = open_authenticator(lambda: settings)
+    audit, limits = open_audit(settings.audit), LimitsInForce()
+    app = App(
+        title="Millstream",
+        lifespan=_lifespan(settings, authenticator, limits, audit),
+        middleware=chain(
+            settings, authenticator=authenticator, limits=limits, audit=audit, hooks=hooks
+        ),
+    )
     for module in (chat, completions, streams, resume, models, responses, health):
         app.include_router(module.router)
     if settings.durable.enabled:
         app.include_router(durable.router)
     errors.install(app)
-    cors.install(app, settings.server.cors_origins)
-    app.add_middleware(RequestIdMiddleware)
     return app
 
 
-def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(
+    settings: Settings, authenticator: Authenticator, limits: LimitsInForce, audit: AuditLog
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            stack.callback(audit.close)
+            stack.push_async_callback(authenticator.close)
+            await authenticator.start()
             app.state.services = await _start(settings, stack)
+            limits.admission = app.state.services.orchestrator.admission
             app.state.durable = _durable(settings, app.state.services, stack)
             yield
 
@@ -96,8 +113,7 @@ def _lifespan(settings: Settings) -> Callable[[FastAPI], AbstractAsyncContextMan
 async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     """Everything that one worker runs; the stack gives it all back in reverse order."""
     directory = metrics_directory()
-    if any(scope.dimensions() for scope in _limited(settings)):
-        await stack.enter_async_context(sole_worker(directory))
+    admission = await open_admission(settings, stack, directory=directory, clock=monotonic_ns)
     others = stack.enter_context(companions(directory))
     metrics = Metrics(settings.models, directory)
     registry = StreamRegistry()
@@ -119,7 +135,10 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     for engine in engines.values():
         stack.push_async_callback(engine.close)
         await engine.start()
-    sweeper = Sweeper([StreamTimers(registry), deliveries, drain, store, hubs, OrphanWatch()])
+    orchestrator = _orchestrator(settings, admission, registry, drain, store, metrics)
+    sweeper = Sweeper(
+        [StreamTimers(registry), deliveries, drain, orchestrator, store, hubs, OrphanWatch()]
+    )
     stack.callback(sweeper.close)
     stack.push_async_callback(drain.finish)
     sweeper.start()
@@ -128,7 +147,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         settings=settings,
         models=_models(settings, engines),
         engines=engines,
-        orchestrator=_orchestrator(settings, registry, drain, store, metrics),
+        orchestrator=orchestrator,
         directory=_directory(settings.store, registry, store, wakeups),
         store=store,
         deliveries=deliveries,
@@ -196,24 +215,9 @@ def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, Serv
     }
 
 
-def _limited(settings: Settings) -> list[LimitSettings]:
-    return [settings.limits, *(model.limits for model in settings.models.values())]
-
-
-def _limiter(settings: Settings) -> MemoryLimiter:
-    models = {name: limits_of(model.limits) for name, model in settings.models.items()}
-    longest = max(model.timeouts.total_seconds for model in settings.models.values())
-    return MemoryLimiter(
-        limits_of(settings.limits),
-        models,
-        clock=monotonic_ns,
-        # No stream outlives its deadline by more than a sweep, so that no owner need renew.
-        lease_ttl_ns=int((longest + _LEASE_MARGIN_SECONDS) * 1e9),
-    )
-
-
 def _orchestrator(
     settings: Settings,
+    admission: Admission,
     registry: StreamRegistry,
     drain: Drain,
     store: StreamStore,
@@ -221,7 +225,7 @@ def _orchestrator(
 ) -> Orchestrator:
     return Orchestrator(
         registry=registry,
-        limiter=_limiter(settings),
+        admission=admission,
         drain=drain,
         observer=_observer(settings, metrics),
         store=store,

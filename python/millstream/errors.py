@@ -12,6 +12,7 @@ MillstreamError
 │   └── EngineUnavailable    no engine can take requests at the moment
 ├── StoreUnavailable         the stream store does not answer, the request was right
 ├── LimiterUnavailable       the limits cannot be counted, the request was right
+├── KeysUnavailable          tokens cannot be checked, the request may be right
 ├── NotAuthenticated         no credential, or one that does not hold
 └── NotAllowed               a credential that holds, for something else
 
@@ -99,30 +100,44 @@ class LimiterUnavailable(MillstreamError):
     code = "limiter_unavailable"
 
 
+class KeysUnavailable(MillstreamError):
+    """The keys cannot be had: whether a token holds cannot be said now."""
+
+    code = "keys_unavailable"
+
+
 class NotAuthenticated(MillstreamError):
     """There is no credential, or one that does not hold; ``reason`` is stable and for logs.
 
-    The message is for the client and tells nothing of what was expected.
+    The message is for the client and tells nothing of what was expected. ``subject`` is whom it
+    claims to be, as far as that may stand in a log.
     """
 
     code = "invalid_credential"
 
-    def __init__(self, message: str, *, reason: str) -> None:
+    def __init__(self, message: str, *, reason: str, subject: str | None = None) -> None:
         super().__init__(message)
         self.reason = reason
+        self.subject = subject
 
 
 class NotAllowed(MillstreamError):
     """The credential holds, but not for this: ``code`` says what is missing.
 
-    ``scope`` is the one that the route needs, if that is it.
+    ``scope`` is the one that the route needs, if that is it. ``subject`` is who asked, for logs.
     """
 
     code = "not_allowed"
 
     def __init__(
-        self, message: str, *, code: str = "not_allowed", scope: str | None = None
+        self,
+        message: str,
+        *,
+        code: str = "not_allowed",
+        scope: str | None = None,
+        subject: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.scope = scope
+        self.subject = subject

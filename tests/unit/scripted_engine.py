@@ -7,7 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from millstream._core import Log
-from millstream.engines.base import EndCallback, EngineStats, ModelInfo
+from millstream.engines.base import (
+    NO_CONTEXT,
+    EndCallback,
+    EngineStats,
+    ModelInfo,
+    RequestContext,
+)
 from millstream.engines.torch.options import EngineOptions
 from millstream.types import Failure, SamplingParams
 from tests.unit.streams.parts import ManualEngine
@@ -81,8 +87,9 @@ class ScriptedEngine(ManualEngine):
         on_ended: EndCallback,
         *,
         branch: int = 0,
+        context: RequestContext = NO_CONTEXT,
     ) -> None:
-        super().submit(request, prompt, params, log, on_ended, branch=branch)
+        super().submit(request, prompt, params, log, on_ended, branch=branch, context=context)
         self.submitted.append((prompt, params))
         asyncio.get_running_loop().call_soon(self.script, self, request)
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from millstream import app as assembly
-from millstream.admission import sole_worker
+from millstream.admission import Demand, sole_worker
 from millstream.api.health import HUNG_STEP_NS
 from millstream.api.services import Services
 from millstream.config import Settings, load_settings
@@ -92,7 +92,9 @@ async def test_every_answer_names_its_request(client: httpx.AsyncClient) -> None
 async def test_two_workers_with_limits_do_not_start(
     settings: Settings, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assembly, "sole_worker", partial(sole_worker, patience_seconds=0))
+    monkeypatch.setattr(
+        "millstream.assembly.admission.sole_worker", partial(sole_worker, patience_seconds=0)
+    )
     first, second = assembly.create_app(settings), assembly.create_app(settings)
     async with first.router.lifespan_context(first):
         with pytest.raises(ConfigError, match="limits are kept in the memory of one worker"):
@@ -113,10 +115,10 @@ async def test_a_lease_lives_as_long_as_the_longest_stream_may(
     app = assembly.create_app(load_settings(path, environ={}))
     async with app.router.lifespan_context(app):
         services: Services = app.state.services
-        limiter = services.orchestrator._limiter
-        assert limiter.admit("m", 1)
+        admission = services.orchestrator.admission
+        assert await admission.admit([Demand("default", "m", 1)])
         now[0] = 86_400 * 1_000_000_000
-        assert not limiter.admit("m", 1)
+        assert not await admission.admit([Demand("default", "m", 1)])
 
 
 async def test_a_stream_is_sent_past_the_layers_of_the_app() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from millstream.admission.admission import Admission
 from millstream.admission.base import Cost, Limiter, ScopedLimits
 from millstream.admission.book import LimitBook
+from millstream.admission.demand import Demand
 from millstream.admission.leases import Dimension, Lease, Meter, Refusal, Snapshot
 from millstream.admission.memory import MemoryLimiter
 from millstream.admission.policies import (
+    KIBIBYTE,
     BytesInFlight,
     Limits,
     QueuePolicy,
@@ -15,10 +18,15 @@ from millstream.admission.policies import (
     estimated_cost,
 )
 from millstream.admission.sole_worker import sole_worker
+from millstream.admission.together import undo_all
+from millstream.admission.unlimited import UnlimitedLease
 
 __all__ = [
+    "KIBIBYTE",
+    "Admission",
     "BytesInFlight",
     "Cost",
+    "Demand",
     "Dimension",
     "Lease",
     "LimitBook",
@@ -32,6 +40,8 @@ __all__ = [
     "ScopedLimits",
     "Snapshot",
     "TokenWindow",
+    "UnlimitedLease",
     "estimated_cost",
     "sole_worker",
+    "undo_all",
 ]

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from millstream.admission.leases import Lease, Refusal, Snapshot
     from millstream.admission.policies import Limits
 
-KIBIBYTE = 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -47,7 +45,9 @@ class Limiter(Protocol):
     async def reserve(self, scopes: tuple[ScopedLimits, ...], cost: Cost) -> Lease | Refusal:
         """Take ``cost`` from every scope, or nothing.
 
-        A scope that is known under other limits goes on under these: what is in use stays in use.
+        Without scopes the lease is an `UnlimitedLease`. A scope that is known under other limits
+        goes on under these: what is in use stays in use. A call that is cancelled has taken
+        nothing in the end, also if the counters had granted it already.
         Raises CostExceedsLimit if no waiting could help, ValueError for a cost outside 1..2**40,
         LimiterUnavailable if the counters cannot be reached and may not be guessed.
         """

@@ -17,7 +17,9 @@ GLOBAL = "global"
 class LimitBook:
     """All limits of a configuration; looking one up is a dictionary's work.
 
-    Scopes that limit nothing are left out, so an unlimited request has no scopes at all.
+    Scopes that limit nothing are left out, so an unlimited request has no scopes at all. The scopes
+    of the same tenant and model are the same object each time. Raises ConfigError for limits out of
+    range.
     """
 
     def __init__(
@@ -33,14 +35,22 @@ class LimitBook:
         self._models = dict(models or {})
         self._tenant_models = dict(tenant_models or {})
         self._known: dict[tuple[str, str], tuple[ScopedLimits, ...]] = {}
+        self._tenant_names = self._tenants.keys() | {tenant for tenant, _ in self._tenant_models}
+        self._model_names = self._models.keys() | {model for _, model in self._tenant_models}
+        for limits in self._each():
+            limits.quota()
 
     def scopes(self, tenant: str, model: str) -> tuple[ScopedLimits, ...]:
         """The scopes that limit this tenant's use of this model, widest first."""
-        known = self._known.get((tenant, model))
+        # Names that a client makes up are all one, so that what is remembered has a bound.
+        named = (
+            tenant if tenant in self._tenant_names else "",
+            model if model in self._model_names else "",
+        )
+        known = self._known.get(named)
         if known is None:
-            known = tuple(scope for scope in self._all(tenant, model) if scope.limits)
-            if self._named(tenant, model):
-                self._known[tenant, model] = known
+            known = tuple(scope for scope in self._all(*named) if scope.limits)
+            self._known[named] = known
         return known
 
     def _all(self, tenant: str, model: str) -> Iterator[ScopedLimits]:
@@ -53,6 +63,7 @@ class LimitBook:
         if both is not None:
             yield ScopedLimits(f"tenant:{tenant}/model:{model}", both)
 
-    def _named(self, tenant: str, model: str) -> bool:
-        # Names that a client makes up are not remembered.
-        return tenant in self._tenants and model in self._models
+    def _each(self) -> Iterator[Limits]:
+        yield self._server
+        for several in (self._tenants, self._models, self._tenant_models):
+            yield from several.values()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from millstream.admission.policies import NANOSECONDS_PER_MILLISECOND, NANOSECONDS_PER_SECOND
+
+if TYPE_CHECKING:
+    from millstream.admission.base import ScopedLimits
 
 Dimension = Literal["requests", "tokens", "concurrency", "bytes"]
 
@@ -53,6 +56,11 @@ class Snapshot(Protocol):
         """Open streams."""
         ...
 
+    @property
+    def bytes(self) -> Meter | None:
+        """Memory of open streams, in KiB."""
+        ...
+
 
 class Lease(ABC):
     """The right to serve one stream, ended once by its owner: `settle`, `cancel` or `undo`.
@@ -71,6 +79,17 @@ class Lease(ABC):
     @abstractmethod
     def snapshot(self) -> Snapshot:
         """What was left right after the reservation."""
+
+    @property
+    def scopes(self) -> tuple[ScopedLimits, ...]:
+        """The limits that it was reserved under; empty if it does not know them."""
+        return ()
+
+    @property
+    def quota_remaining(self) -> int | None:
+        """Tokens left in the tightest scope right after the reservation; None is no limit."""
+        tokens = self.snapshot.tokens
+        return None if tokens is None else tokens.remaining
 
     @abstractmethod
     def settle(self, actual: int) -> bool:
@@ -106,6 +125,8 @@ class Refusal:
     dimension: Dimension
     retry_after_ns: int
     snapshot: Snapshot
+    scopes: tuple[ScopedLimits, ...] = ()
+    """The limits that the request came under."""
 
     def __bool__(self) -> Literal[False]:
         return False

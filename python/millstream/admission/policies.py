@@ -8,6 +8,7 @@ from fractions import Fraction
 from millstream._core import Quota
 from millstream.errors import ConfigError
 
+KIBIBYTE = 1024
 NANOSECONDS_PER_MILLISECOND = 1_000_000
 NANOSECONDS_PER_SECOND = 1_000_000_000
 
@@ -50,6 +51,11 @@ class QueuePolicy:
     max_waiting: int = 100
     deadline_seconds: float = 10.0
 
+    @property
+    def deadline_ns(self) -> int:
+        """The same in nanoseconds."""
+        return int(self.deadline_seconds * NANOSECONDS_PER_SECOND)
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -71,6 +77,7 @@ class Limits:
     def quota(self) -> Quota:
         """The same for the limiter; ConfigError if a number is out of range."""
         rate = None if self.requests is None else self.requests.fraction
+        in_flight = self.bytes_in_flight
         try:
             return Quota(
                 rate=None if rate is None else rate.numerator,
@@ -79,6 +86,7 @@ class Limits:
                 tokens=None if self.tokens is None else self.tokens.limit,
                 window_ns=None if self.tokens is None else self._window_ns(self.tokens),
                 concurrency=self.concurrency,
+                kibibytes=None if in_flight is None else in_flight.limit // KIBIBYTE,
             )
         except (OverflowError, ValueError) as error:
             raise ConfigError(f"limits: {error}") from error

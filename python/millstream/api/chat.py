@@ -11,12 +11,13 @@ from millstream.api.dialect import CHAT
 from millstream.api.generation import answer
 from millstream.api.prompts import chat_prompt
 from millstream.api.schemas import ChatCompletionRequest
+from millstream.api.scopes import requires
 from millstream.api.services import services
 
 router = APIRouter()
 
 
-@router.post("/v1/chat/completions")
+@router.post("/v1/chat/completions", dependencies=[requires("chat:create")])
 async def create_chat_completion(request: Request) -> Response:
     """Answer a conversation, streamed or whole."""
     parts = services(request)

@@ -11,12 +11,13 @@ from millstream.api.dialect import COMPLETION
 from millstream.api.generation import answer
 from millstream.api.prompts import text_prompt
 from millstream.api.schemas import CompletionRequest
+from millstream.api.scopes import requires
 from millstream.api.services import services
 
 router = APIRouter()
 
 
-@router.post("/v1/completions")
+@router.post("/v1/completions", dependencies=[requires("chat:create")])
 async def create_completion(request: Request) -> Response:
     """Continue a text or a list of token ids, streamed or whole."""
     parts = services(request)

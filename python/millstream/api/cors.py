@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from millstream.api.durable import EXPOSED_HEADERS
 
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-
 EXPOSED = (
     "Idempotent-Replayed",
     "Link",
+    "RateLimit",
+    "RateLimit-Policy",
     "Retry-After",
     "Retry-After-Ms",
+    "WWW-Authenticate",
+    "X-Flow-Id",
+    "X-Max-Tokens",
+    "X-RateLimit-Limit-Requests",
+    "X-RateLimit-Limit-Tokens",
+    "X-RateLimit-Remaining-Requests",
+    "X-RateLimit-Remaining-Tokens",
+    "X-RateLimit-Reset-Requests",
+    "X-RateLimit-Reset-Tokens",
     "X-Request-Id",
+    "X-Should-Retry",
     "X-Stream-Id",
 )
 """Header fields that scripts may read, beside the few that they always may."""
@@ -25,13 +34,15 @@ EXPOSED = (
 _PREFLIGHT_SECONDS = 7200  # browsers keep no answer for longer
 
 
-def install(app: FastAPI, origins: Sequence[str]) -> None:
-    """Let pages of these origins call every route; none leaves the app as it is.
+def middleware(origins: Sequence[str]) -> list[Middleware]:
+    """What lets pages of these origins call every route; nothing if there are none.
 
     Cookies are not sent for: nothing here reads them.
     """
-    if origins:
-        app.add_middleware(
+    if not origins:
+        return []
+    return [
+        Middleware(
             CORSMiddleware,
             allow_origins=origins,
             allow_methods=("GET", "HEAD", "POST", "PUT", "DELETE"),
@@ -39,3 +50,4 @@ def install(app: FastAPI, origins: Sequence[str]) -> None:
             expose_headers=(*EXPOSED, *EXPOSED_HEADERS),
             max_age=_PREFLIGHT_SECONDS,
         )
+    ]

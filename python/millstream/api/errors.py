@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 
 import msgspec
@@ -14,6 +13,7 @@ from starlette.responses import JSONResponse
 from millstream.errors import (
     EngineUnavailable,
     InvalidParameter,
+    KeysUnavailable,
     LimiterUnavailable,
     MillstreamError,
     NotAllowed,
@@ -22,10 +22,9 @@ from millstream.errors import (
     StoreUnavailable,
     UnknownModel,
 )
-from millstream.telemetry.logging import get_logger
+from millstream.middleware.challenge import challenge_headers
+from millstream.middleware.failures import unexpected
 from millstream.types import Failure, Outcome
-
-_log = get_logger(__name__)
 
 ENGINE_RETRY_AFTER_SECONDS = 5
 
@@ -36,12 +35,15 @@ _STATUSES: tuple[tuple[type[MillstreamError], int], ...] = (
     (EngineUnavailable, 503),
     (StoreUnavailable, 503),
     (LimiterUnavailable, 503),
+    (KeysUnavailable, 503),
     (NotAuthenticated, 401),
     (NotAllowed, 403),
     (MillstreamError, 500),
 )
 
 _OUTCOME_STATUSES: Mapping[Outcome, int] = {
+    # To nobody: for the logs, as other servers have it.
+    Outcome.CLIENT_GONE: 499,
     Outcome.SHED: 503,
     Outcome.TIMEOUT_FIRST_TOKEN: 504,
     Outcome.TIMEOUT_IDLE: 504,
@@ -112,7 +114,7 @@ def failed_stream_response(
     outcome: Outcome, failure: Failure, *, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     """The answer to a request without streaming whose stream did not end well."""
-    if failure.type == "invalid_request_error":
+    if failure.type == "invalid_request_error" and outcome is not Outcome.CLIENT_GONE:
         # Refused where it was to be computed: the engine checks again what was checked here.
         return error_response(400, failure, headers=headers)
     return error_response(_OUTCOME_STATUSES.get(outcome, 500), failure, headers=headers)
@@ -123,6 +125,8 @@ async def _millstream_error(_request: Request, error: Exception) -> JSONResponse
         raise error
     status = next(status for kind, status in _STATUSES if isinstance(error, kind))
     headers = {"retry-after": str(ENGINE_RETRY_AFTER_SECONDS)} if status == 503 else {}
+    if isinstance(error, NotAuthenticated | NotAllowed):
+        headers |= challenge_headers(error)
     if error.code == "cost_exceeds_limit":
         headers["x-should-retry"] = "false"
     failure = Failure(
@@ -156,10 +160,7 @@ async def _http_exception(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _unexpected(_request: Request, error: Exception) -> JSONResponse:
-    reference = secrets.token_hex(4)
-    _log.error("unexpected_failure", error=error, reference=reference)
-    failure = Failure(f"Internal error, reference {reference}.", "server_error", "internal_error")
-    return error_response(500, failure)
+    return error_response(500, unexpected(error))
 
 
 def install(app: FastAPI) -> None:

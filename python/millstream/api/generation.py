@@ -7,10 +7,11 @@ from starlette.responses import Response
 
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
+from millstream.api.adapting import adapts
 from millstream.api.branch import branch_request
 from millstream.api.dialect import Dialect
 from millstream.api.idempotency import Keyed, keyed
-from millstream.api.opening import Opened, open_stream, replay
+from millstream.api.opening import Opened, open_stream, replay, tell_admitted
 from millstream.api.opt_ins import openai_opt_ins
 from millstream.api.parameters import check_stream_options, refuse_unsupported
 from millstream.api.prompts import Prompt
@@ -43,6 +44,7 @@ async def answer(
     if isinstance(opened, Refusal):
         services.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
+    tell_admitted(request, opened)
     if framing is None:
         return await whole_answer(request, opened, services)
     return await streamed_answer(request, opened, framing, services)
@@ -74,6 +76,7 @@ async def _open(
         fields=opt_ins.fields,
         resumable=opt_ins.resumable,
         integrity=opt_ins.integrity,
+        adapt=adapts(request, body.adapt_max_tokens),
         retained=opt_ins.resumable or key is not None,
     )
-    return await open_stream(services, generation, key)
+    return await open_stream(request, services, generation, key)

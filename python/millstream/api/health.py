@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from millstream.api.scopes import requires
 from millstream.api.services import services
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ async def _works(engine: Engine) -> bool:
     return stats is not None and not (stats.running and stats.idle_ns > HUNG_STEP_NS)
 
 
-@router.get("/metrics")
+@router.get("/metrics", dependencies=[requires("metrics:read")])
 async def metrics(request: Request) -> Response:
     """Prometheus' text format, over all workers of this server."""
     parts = services(request)

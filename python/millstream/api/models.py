@@ -5,9 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.requests import Request
 
+from millstream.api.scopes import requires
 from millstream.api.services import ServedModel, services
 
-router = APIRouter()
+router = APIRouter(dependencies=[requires("models:read")])
 
 
 @router.get("/v1/models")

@@ -6,14 +6,24 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+from opentelemetry import trace
+
 from millstream.admission import Refusal
+from millstream.api.adapting import taken_headers
+from millstream.api.connected import ClientLeft, WhileConnected
+from millstream.api.errors import RouteRefused
 from millstream.api.idempotency import Keyed, other_body
+from millstream.api.priority import urgency_of
 from millstream.api.ratelimit import limit_headers
+from millstream.middleware.state import state_of
 from millstream.store.base import Claim
 from millstream.streams.orchestrator import new_stream_id
 from millstream.types import Outcome
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+
     from millstream.api.services import Services
     from millstream.store.recording import Recording
     from millstream.streams.orchestrator import Generation
@@ -39,6 +49,18 @@ class Opened:
             self.new.end(Outcome.CANCELLED)
 
 
+def tell_admitted(request: Request, opened: Opened) -> None:
+    """Let those around the route know what the request has got of the limits, and its stream."""
+    stream = opened.new
+    if stream is not None:
+        state = state_of(request.scope)
+        state["lease"] = stream.lease
+        state["quota_remaining"] = stream.quota_remaining
+        _mark_span(request, stream)
+        if "life" in state:
+            state["life"].admitted(stream)
+
+
 async def replay(services: Services, keyed: Keyed | None) -> Opened | None:
     """What the key stands for already, if it does; no engine is needed for that.
 
@@ -53,6 +75,7 @@ async def replay(services: Services, keyed: Keyed | None) -> Opened | None:
 
 
 async def open_stream(
+    request: Request,
     services: Services,
     generation: Generation,
     keyed: Keyed | None,
@@ -61,18 +84,36 @@ async def open_stream(
 ) -> Opened | Refusal:
     """Begin the generation, or attach to what the key stands for.
 
-    The key is taken in one step before anything is admitted, and given back when admission
-    refuses, so of requests at the same instant exactly one generates. Raises `RouteRefused` (422)
-    for a key of another request, and what `Orchestrator.open` raises.
+    Where that has to wait, it waits as long as the client does. The key is taken in one step before
+    anything is admitted, and given back when admission refuses, so of requests at the same instant
+    exactly one generates. Raises `RouteRefused` (422 for a key of another request, 499 if the
+    client has left), and what `Orchestrator.open` raises.
     """
+    state = state_of(request.scope)
+    asked = msgspec.structs.replace(
+        generation,
+        urgency=urgency_of(request, services.settings),
+        flow_id=state.get("flow_id") or state.get("request_id") or "",
+    )
+    try:
+        async with WhileConnected(request.receive):
+            return await _open(services, asked, keyed, stream_id)
+    except ClientLeft:
+        state["outcome"] = Outcome.CLIENT_GONE
+        raise RouteRefused(499, "client_gone", "The client has left.") from None
+
+
+async def _open(
+    services: Services, generation: Generation, keyed: Keyed | None, stream_id: str | None
+) -> Opened | Refusal:
     if keyed is None:
-        return _begin(services, generation, stream_id)
+        return await _begin(services, generation, stream_id)
     stream_id = stream_id or new_stream_id()
     earlier = await _claimed(services, generation, keyed, stream_id)
     if earlier is not None:
         return _replayed(earlier)
     try:
-        opened = _begin(services, generation, stream_id)
+        opened = await _begin(services, generation, stream_id)
     except BaseException:
         await services.store.release(keyed.key, stream_id)
         raise
@@ -91,12 +132,24 @@ def stream_path(stream_id: str) -> str:
     return f"/v1/streams/{stream_id}"
 
 
-def _begin(services: Services, generation: Generation, stream_id: str | None) -> Opened | Refusal:
-    opened = services.orchestrator.open(generation, stream_id=stream_id)
+async def _begin(
+    services: Services, generation: Generation, stream_id: str | None
+) -> Opened | Refusal:
+    opened = await services.orchestrator.open(generation, stream_id=stream_id)
     if isinstance(opened, Refusal):
         return opened
     retained = retained_headers(opened.id) if generation.retained else {}
-    return Opened(opened, {**limit_headers(opened.lease), **retained}, opened)
+    taken = taken_headers(generation, opened) if generation.adapt else {}
+    return Opened(opened, {**limit_headers(opened.lease), **taken, **retained}, opened)
+
+
+def _mark_span(request: Request, stream: Stream) -> None:
+    span = trace.get_current_span()
+    if span.is_recording():
+        span.set_attribute("millstream.tenant", stream.descriptor.tenant)
+        span.set_attribute("millstream.flow_id", state_of(request.scope).get("flow_id", ""))
+        if stream.quota_remaining is not None:
+            span.set_attribute("millstream.quota_remaining", stream.quota_remaining)
 
 
 def _replayed(stream: Stream | Recording) -> Opened:
@@ -109,6 +162,7 @@ async def _claimed(
     """The stream that has the key, or None: the key is ours under ``stream_id``."""
     claim = Claim(stream_id, keyed.fingerprint)
     ttl_seconds = _longest_life_seconds(generation)
+    patience_seconds = PATIENCE_SECONDS + services.orchestrator.longest_wait_seconds(generation)
     loop = asyncio.get_running_loop()
     awaited, deadline = "", 0.0
     while True:
@@ -120,7 +174,7 @@ async def _claimed(
             return found
         if earlier.stream_id != awaited:
             # Each claim has its own time: another one who waits may have taken the key over.
-            awaited, deadline = earlier.stream_id, loop.time() + PATIENCE_SECONDS
+            awaited, deadline = earlier.stream_id, loop.time() + patience_seconds
         if loop.time() >= deadline:
             # Its worker died in between, or the stream went before the key: nobody has it.
             await services.store.release(keyed.key, earlier.stream_id)

@@ -12,6 +12,7 @@ from millstream.api.accept import framing_for
 from millstream.api.cursor import cursor_of
 from millstream.api.opening import retained_headers
 from millstream.api.resumed import Resumption, resumed_answer
+from millstream.api.scopes import requires
 from millstream.api.services import services
 from millstream.api.tenant import tenant_of
 from millstream.errors import InvalidParameter
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 
 router = APIRouter()
 
+_READS = [requires("streams:read")]
 
-@router.head("/v1/streams/{stream_id}", include_in_schema=False)
-@router.get("/v1/streams/{stream_id}")
+
+@router.head("/v1/streams/{stream_id}", include_in_schema=False, dependencies=_READS)
+@router.get("/v1/streams/{stream_id}", dependencies=_READS)
 async def read_stream(request: Request, stream_id: str) -> Response:
     """Replay what is kept after the cursor, then go on live; any number may read one stream."""
     asked = Resumption(

@@ -81,6 +81,7 @@ class GenerationRequest(CompletionFields):
     model: ModelName
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
+    adapt_max_tokens: StrictBool | None = None
 
 
 class ChatCompletionRequest(GenerationRequest):
@@ -120,6 +121,7 @@ class CreateStreamRequest(BranchFields):
     integrity: StrictBool | None = None
     metadata: StrictBool | None = None
     fields: StrictBool | None = None
+    adapt_max_tokens: StrictBool | None = None
 
 
 class CancelRequest(_Body):

@@ -10,16 +10,18 @@ from starlette.responses import JSONResponse, Response
 
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
+from millstream.api.adapting import adapts
 from millstream.api.body import read_json
 from millstream.api.branches import branch_requests
 from millstream.api.dialect import NATIVE
 from millstream.api.idempotency import Keyed, keyed
 from millstream.api.named import check_name, known_stream, unknown_stream
-from millstream.api.opening import Opened, open_stream, replay, stream_path
+from millstream.api.opening import Opened, open_stream, replay, stream_path, tell_admitted
 from millstream.api.opt_ins import OptIns, native_opt_ins
 from millstream.api.ratelimit import refusal_response
 from millstream.api.retention import refuse_unless_found_again
 from millstream.api.schemas import CancelRequest, CreateStreamRequest
+from millstream.api.scopes import requires
 from millstream.api.services import Services, services
 from millstream.api.streamed import streamed_answer
 from millstream.api.tenant import tenant_of
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 router = APIRouter()
 
 
-@router.post("/v1/streams")
+@router.post("/v1/streams", dependencies=[requires("chat:create")])
 async def create_stream(request: Request) -> Response:
     """Generate from one model or several at once, on one connection or on none."""
     parts = services(request)
@@ -49,12 +51,13 @@ async def create_stream(request: Request) -> Response:
     if isinstance(opened, Refusal):
         parts.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
+    tell_admitted(request, opened)
     if framing is None:
         return _begun(opened)
     return await streamed_answer(request, opened, framing, parts)
 
 
-@router.post("/v1/streams/{stream_id}/cancel")
+@router.post("/v1/streams/{stream_id}/cancel", dependencies=[requires("streams:cancel")])
 async def cancel_stream(request: Request, stream_id: str) -> Response:
     """Stop a stream, or one branch of it, and say how it ended; again and again if need be."""
     parts = services(request)
@@ -86,8 +89,16 @@ async def _open(
     opt_ins = native_opt_ins(request, body, policy)
     _check_readable(streamed, opt_ins)
     refuse_unless_found_again(parts, resumable=opt_ins.resumable, key=key)
-    generation = _generation(branches, opt_ins, policy, tenant, streamed=streamed, keyed=bool(key))
-    return await open_stream(parts, generation, key)
+    generation = _generation(
+        branches,
+        opt_ins,
+        policy,
+        tenant,
+        streamed=streamed,
+        keyed=bool(key),
+        adapt=adapts(request, body.adapt_max_tokens),
+    )
+    return await open_stream(request, parts, generation, key)
 
 
 def _generation(
@@ -98,6 +109,7 @@ def _generation(
     *,
     streamed: bool,
     keyed: bool,
+    adapt: bool,
 ) -> Generation:
     return Generation(
         route=NATIVE.object,
@@ -113,6 +125,7 @@ def _generation(
         fields=opt_ins.fields,
         resumable=opt_ins.resumable,
         integrity=opt_ins.integrity,
+        adapt=adapt,
         retained=opt_ins.resumable or keyed,
         background=not streamed,
     )

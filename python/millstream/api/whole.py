@@ -10,10 +10,11 @@ from starlette.responses import JSONResponse, Response
 
 from millstream.api.dialect import completion_object
 from millstream.api.errors import RouteRefused, failed_stream_response
+from millstream.middleware.state import state_of
 from millstream.streams.branch import WHOLE
 from millstream.streams.failures import FAILURES
 from millstream.streams.following import until_closed
-from millstream.streams.response import client_departure
+from millstream.streams.response import DETACHED, client_departure
 from millstream.types import Failure, Outcome
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ async def whole_answer(
     finally:
         # The last reader of a plain stream ends it by this.
         stream.detach()
+        state_of(request.scope)["outcome"] = stream.outcome or DETACHED
 
 
 async def _ended_or_gone(request: Request, log: Log, notifier: Notifier) -> None:

@@ -15,7 +15,11 @@ from millstream.admission import (
 )
 
 if TYPE_CHECKING:
-    from millstream.config import LimitSettings, RequestLimit, Settings
+    from collections.abc import Iterator
+
+    from millstream.config import BytesLimit, LimitSettings, RequestLimit, Settings
+
+LEASE_MARGIN_SECONDS = 300.0
 
 
 def book_of(settings: Settings) -> LimitBook:
@@ -41,10 +45,35 @@ def limits_of(settings: LimitSettings) -> Limits:
         requests=None if requests is None else _rate(requests),
         tokens=None if tokens is None else TokenWindow(tokens.limit, tokens.window_ms),
         concurrency=settings.concurrency,
-        bytes_in_flight=in_flight and BytesInFlight(in_flight.limit, in_flight.per_stream),
-        queue=queue and QueuePolicy(queue.max_waiting, queue.deadline_seconds),
+        bytes_in_flight=None if in_flight is None else _bytes(in_flight),
+        queue=None if queue is None else QueuePolicy(queue.max_waiting, queue.deadline_seconds),
     )
+
+
+def _bytes(in_flight: BytesLimit) -> BytesInFlight:
+    return BytesInFlight(in_flight.limit, in_flight.per_stream)
 
 
 def _rate(requests: RequestLimit) -> RequestRate:
     return RequestRate(Fraction(requests.rate, requests.period_seconds), requests.capacity)
+
+
+def limited(settings: Settings) -> bool:
+    """Whether anything at all is limited."""
+    return any(scope.dimensions() for scope in _all(settings))
+
+
+def lease_ttl_ns(settings: Settings) -> int:
+    """For leases that nobody renews: no stream outlives its deadline by more than a sweep."""
+    totals = [model.timeouts.total_seconds for model in settings.models.values()]
+    totals += [tenant.timeouts.total_seconds or 0.0 for tenant in settings.tenants.values()]
+    return int((max(totals) + LEASE_MARGIN_SECONDS) * 1e9)
+
+
+def _all(settings: Settings) -> Iterator[LimitSettings]:
+    yield settings.limits
+    for model in settings.models.values():
+        yield model.limits
+    for tenant in settings.tenants.values():
+        yield tenant.limits
+        yield from tenant.model_limits.values()

@@ -8,6 +8,7 @@ from millstream import __version__
 from millstream.cli.config import config
 from millstream.cli.doctor import doctor
 from millstream.cli.engine import engine
+from millstream.cli.keys import keys
 from millstream.cli.serve import serve
 from millstream.errors import MillstreamError
 
@@ -28,5 +29,5 @@ def main() -> None:
     """Serve language-model token streams."""
 
 
-for command in (config, doctor, engine, serve):
+for command in (config, doctor, engine, keys, serve):
     main.add_command(command)

@@ -36,16 +36,18 @@ def announce(
             click.echo(f"Millstream listens on {base}")
         if answer is not None and answer[0] == 200:
             model = next(iter(settings.models))
-            click.echo(f"Ready after {clock() - start:.1f} s. Try:\n  {curl(base, model)}")
+            command = curl(base, model, credential=settings.auth.mode == "required")
+            click.echo(f"Ready after {clock() - start:.1f} s. Try:\n  {command}")
             return
         sleep(0.2)
 
 
-def curl(base: str, model: str) -> str:
-    """A command that streams an answer of ``model``."""
+def curl(base: str, model: str, *, credential: bool = False) -> str:
+    """A command that streams an answer of ``model``, with the credential of the environment."""
     messages = [{"role": "user", "content": QUESTION}]
     body = json.dumps({"model": model, "stream": True, "messages": messages})
+    proof = '-H "authorization: Bearer $MILLSTREAM_CREDENTIAL" ' if credential else ""
     return (
-        f"curl -N {base}/v1/chat/completions -H 'content-type: application/json' "
+        f"curl -N {base}/v1/chat/completions -H 'content-type: application/json' {proof}"
         f"-d {shlex.quote(body)}"
     )

@@ -9,7 +9,7 @@ import click
 from prometheus_client.parser import text_string_to_metric_families
 
 from millstream.cli.address import url
-from millstream.cli.options import config_option
+from millstream.cli.options import config_option, credential_option
 from millstream.cli.probe import get
 from millstream.config import load
 from millstream.telemetry import names
@@ -31,12 +31,20 @@ def engine() -> None:
 @config_option
 @click.option("--url", "base", help="The server's URL.  [default: from the configuration]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def status(config_file: Path | None, base: str | None, as_json: bool) -> None:
+@credential_option
+def status(
+    config_file: Path | None, base: str | None, as_json: bool, credential: str | None
+) -> None:
     """Show what each engine of the running server works on."""
     if base is None:
         server = load(config_file).settings.server
         base = url(server.host, server.port)
-    answer = get(f"{base}/metrics")
+    answer = get(f"{base}/metrics", credential=credential)
+    if answer is not None and answer[0] in (401, 403):
+        raise click.ClickException(
+            f"{base} answers {answer[0]}: needs a credential with metrics:read, in --credential "
+            "or MILLSTREAM_CREDENTIAL"
+        )
     if answer is None or answer[0] != 200:
         raise click.ClickException(f"no Millstream answers on {base}")
     engines = read_engines(answer[1])

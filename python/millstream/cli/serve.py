@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from millstream.assembly.identity import require_credentials
 from millstream.cli.address import claim
 from millstream.cli.descriptors import raise_descriptor_limit
 from millstream.cli.options import config_option
@@ -36,12 +37,14 @@ def serve(
     }
     loaded = load(config_file, overrides)
     server = loaded.settings.server
-    if not server.loopback:
+    if loaded.settings.auth.mode == "off" and not server.loopback:
         click.echo(
             f"Warning: {server.host} is not a loopback address and there is no authentication: "
             "whoever reaches this machine can use the models.",
             err=True,
         )
+    # Here, since a worker that cannot start is started again and again.
+    require_credentials(loaded.settings)
     require_engines(loaded.settings)
     raise_descriptor_limit()
     address, bound_port = claim(server.host, server.port)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from itertools import takewhile
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from millstream.config.section import Section
 
 Algorithm = Literal["RS256", "ES256", "EdDSA", "HS256"]
-ScopePattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+:([A-Za-z0-9_.-]+|\*)$|^\*$")]
+SCOPE_PATTERN = r"^[A-Za-z0-9_.-]+:([A-Za-z0-9_.-]+|\*)$|^\*$"
+ScopePattern = Annotated[str, Field(pattern=SCOPE_PATTERN)]
 RoleName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+_DOMAIN = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 TenantSource = Literal["jwt", "key", "header", "subdomain"]
 
 
@@ -68,6 +72,8 @@ class AuthSettings(Section):
 
     mode: Literal["off", "required"] = "off"
     """`off` lets everybody do everything: for loopback only."""
+    allow_public: bool = False
+    """Let `off` hold on an address that others reach, too."""
     jwt: JwtSettings | None = None
     """Accept JSON Web Tokens."""
     keys_file: str | None = None
@@ -77,11 +83,41 @@ class AuthSettings(Section):
     roles: Annotated[dict[RoleName, tuple[ScopePattern, ...]], Field(default_factory=dict)]
     """Scopes that a role may have at most; with any role set, a credential needs one of them."""
     tenant_from: Annotated[tuple[TenantSource, ...], Field(min_length=1)] = ("jwt", "key")
-    """Where a request's tenant is looked for, most trusted first."""
-    base_domain: str | None = None
+    """Where a request's tenant is looked for, most trusted first, `header` being `X-Tenant-ID`."""
+    base_domain: Annotated[str | None, Field(min_length=1, max_length=253)] = None
     """The domain under which a subdomain names a tenant."""
     default_tenant: str | None = None
     """Tenant of a request that names none; unset refuses it when `mode` is `required`."""
+
+    @field_validator("base_domain")
+    @classmethod
+    def _domain(cls, name: str | None) -> str | None:
+        """In the letters of which browsers make a `Host`, without the root's dot."""
+        if name is None:
+            return None
+        try:
+            ascii_name = name.encode("idna").decode().lower().removesuffix(".")
+        except UnicodeError:
+            ascii_name = ""
+        if not _DOMAIN.fullmatch(ascii_name):
+            raise PydanticCustomError("domain", "must be a domain name, as `example.com`")
+        return ascii_name
+
+    @model_validator(mode="after")
+    def _no_header_over_a_credential(self) -> AuthSettings:
+        """Whoever sends a credential with a tenant in it must not choose another one."""
+        offered = {"jwt": self.jwt is not None, "key": self.keys_file is not None}
+        credentials = [name for name, there in offered.items() if there and self.mode != "off"]
+        trusted = list(takewhile(lambda source: source in offered, self.tenant_from))
+        for name in credentials:
+            if name not in trusted:
+                raise PydanticCustomError(
+                    "order",
+                    "`tenant_from` must have `{name}` before `header` and `subdomain`, which "
+                    "never override a credential",
+                    {"name": name},
+                )
+        return self
 
     @model_validator(mode="after")
     def _whole(self) -> AuthSettings:

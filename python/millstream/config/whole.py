@@ -17,6 +17,8 @@ def problems_of(settings: Settings) -> list[Problem]:
         *_limits_over_workers(settings),
         *_durable_over_workers(settings),
         *_resumption_over_workers(settings),
+        *_open_to_the_public(settings),
+        *_unknown_default_tenant(settings),
     ]
 
 
@@ -75,6 +77,27 @@ def _resumption_over_workers(settings: Settings) -> Iterator[Problem]:
                 'with store.kind = "memory" each worker knows its own streams only, and '
                 f'server.workers = {workers}; use store.kind = "valkey", or server.workers = 1',
             )
+
+
+def _open_to_the_public(settings: Settings) -> Iterator[Problem]:
+    server, auth = settings.server, settings.auth
+    if auth.mode == "off" and not server.loopback and not auth.allow_public:
+        yield Problem(
+            ("server", "host"),
+            f'{server.host} is not a loopback address and auth.mode is "off", so whoever reaches '
+            'this machine could use the models; use auth.mode = "required", or '
+            "auth.allow_public = true if that is meant",
+        )
+
+
+def _unknown_default_tenant(settings: Settings) -> Iterator[Problem]:
+    """A default that is not there would refuse every request that names nobody."""
+    name = settings.auth.default_tenant
+    if name is not None and name not in settings.tenants:
+        yield Problem(
+            ("auth", "default_tenant"),
+            f"there is no tenant `{name}`; {nearest(name, settings.tenants)}",
+        )
 
 
 def _scopes(settings: Settings) -> Iterator[tuple[Location, LimitSettings]]:

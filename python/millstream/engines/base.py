@@ -104,6 +104,19 @@ HubFactory = Callable[["RingConsumer", Callable[[int], None], Callable[[OSError]
 """Makes a hub on the running loop. The first callable is told of each request whose last record
 (USAGE or ERROR) has been delivered, the second that the ring can be read no more."""
 
+
+class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine may know of the request that it works for."""
+
+    flow_id: str = ""
+    """Name of the whole piece of work that this is part of, across services."""
+    tenant: str = "default"
+    quota_remaining: int | None = None
+    """Tokens left in the tightest limit after this reservation; None is no limit."""
+
+
+NO_CONTEXT = RequestContext()
+
 EndCallback = Callable[[EngineEnd], None]
 
 
@@ -144,10 +157,21 @@ class Engine(Protocol):
         on_ended: EndCallback,
         *,
         branch: int = 0,
+        context: RequestContext = NO_CONTEXT,
     ) -> None:
         """Generate into a branch of ``log``; ``on_ended`` is called once, after this has returned.
 
         Raises `EngineUnavailable`.
+        """
+        ...
+
+    def adapted(
+        self, params: SamplingParams, prompt_tokens: int, quota_remaining: int
+    ) -> SamplingParams:
+        """These parameters for a client that takes less instead of nothing.
+
+        The prompt and all choices come to at most ``quota_remaining`` tokens; unchanged if no
+        token of each would fit.
         """
         ...
 
@@ -158,3 +182,11 @@ class Engine(Protocol):
     async def stats(self) -> EngineStats | None:
         """The scheduler at this moment, or None if the engine does not answer."""
         ...
+
+
+def shortened(params: SamplingParams, prompt_tokens: int, quota_remaining: int) -> SamplingParams:
+    """`Engine.adapted` for engines that give up nothing but length."""
+    affordable = (quota_remaining - prompt_tokens) // params.n
+    if not 1 <= affordable < params.max_tokens:
+        return params
+    return msgspec.structs.replace(params, max_tokens=affordable)

@@ -1,63 +1,68 @@
-"""The leases of all branches of a stream, or none."""
+"""What a generation asks of the limits, and what it makes of those that are near."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from millstream.admission import Lease, Refusal
-from millstream.errors import CostExceedsLimit
+import msgspec
+
+from millstream.admission import KIBIBYTE, Demand
 
 if TYPE_CHECKING:
-    from millstream.admission import MemoryLimiter
+    from millstream.admission import Admission
+    from millstream.streams.orchestrator import BranchRequest, Generation
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What one branch may come to at most, in tokens."""
+def demands_of(generation: Generation, admission: Admission, log_bytes: int) -> list[Demand]:
+    """One demand a branch.
 
-    model: str
-    tokens: int
-
-
-def admit_all(limiter: MemoryLimiter, demands: Sequence[Demand]) -> list[Lease] | Refusal:
-    """A lease for each, or the first refusal with nothing taken.
-
-    Raises `CostExceedsLimit` where no waiting would let all of them in together.
+    The branches share one log of at most ``log_bytes``, so those whose memory is limited hold equal
+    shares of it.
     """
-    leases: list[Lease] = []
-    try:
-        for demand in demands:
-            admitted = limiter.admit(demand.model, demand.tokens)
-            if isinstance(admitted, Refusal):
-                _give_back(leases)
-                _check_possible(admitted, demands)
-                return admitted
-            leases.append(admitted)
-    except BaseException:
-        _give_back(leases)
-        raise
-    return leases
-
-
-def _give_back(leases: Sequence[Lease]) -> None:
-    for lease in leases:
-        lease.undo()
-
-
-def _check_possible(refusal: Refusal, demands: Sequence[Demand]) -> None:
-    # Each fits alone, or the limiter would have said so.
-    if len(demands) == 1:
-        return
-    meter = getattr(refusal.snapshot, refusal.dimension)
-    if meter is None or meter.scope != refusal.scope:
-        return
-    inside = [d.tokens for d in demands if refusal.scope in ("global", f"model:{d.model}")]
-    needed = sum(inside) if refusal.dimension == "tokens" else len(inside)
-    if needed > meter.limit:
-        raise CostExceedsLimit(
-            f"the branches need {needed} {refusal.dimension} together, but the limit of "
-            f"{refusal.scope} is {meter.limit}",
-            param="branches",
+    limited = [
+        admission.bytes_per_stream(generation.tenant, branch.model) is not None
+        for branch in generation.branches
+    ]
+    share = -(-log_bytes // (KIBIBYTE * max(sum(limited), 1)))
+    return [
+        Demand(
+            generation.tenant,
+            branch.model,
+            branch.cost,
+            prompt_tokens=len(branch.prompt),
+            kibibytes=share if holds else 0,
         )
+        for branch, holds in zip(generation.branches, limited, strict=True)
+    ]
+
+
+def log_bytes(generation: Generation, admission: Admission, own: int) -> int:
+    """The most that the stream's log may keep: its ``own`` bound, or what the limits grant one."""
+    caps = [
+        admission.bytes_per_stream(generation.tenant, branch.model)
+        for branch in generation.branches
+    ]
+    return min([own, *(cap for cap in caps if cap is not None)])
+
+
+async def adapted(generation: Generation, admission: Admission) -> Generation:
+    """The same for what the token limits have left at this moment, evenly shared by its branches.
+
+    Unchanged where everything fits, or nothing: then the limits have the word.
+    """
+    shares = len(generation.branches)
+    branches = [
+        await _adapted(branch, generation.tenant, admission, shares)
+        for branch in generation.branches
+    ]
+    return msgspec.structs.replace(generation, branches=tuple(branches))
+
+
+async def _adapted(
+    branch: BranchRequest, tenant: str, admission: Admission, shares: int
+) -> BranchRequest:
+    tokens = (await admission.peek(tenant, branch.model)).tokens
+    if tokens is None or branch.cost <= tokens.remaining // shares:
+        return branch
+    params = branch.engine.adapted(branch.params, len(branch.prompt), tokens.remaining // shares)
+    return msgspec.structs.replace(branch, params=params)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from millstream.engines.base import EngineEnd
+from millstream.engines.base import NO_CONTEXT, EngineEnd
 from millstream.streams.failures import FAILURES
 from millstream.types import Failure, Outcome, Usage
 
 if TYPE_CHECKING:
     from millstream._core import Log
     from millstream.admission import Lease
-    from millstream.engines.base import Engine
+    from millstream.engines.base import Engine, RequestContext
     from millstream.types import SamplingParams
 
 WHOLE = frozenset({Outcome.COMPLETED, Outcome.LENGTH})
@@ -32,7 +32,8 @@ class Deadlines(msgspec.Struct, frozen=True):
 class BranchRun:
     """What one branch holds: a request of an engine, a lease, and in the end an outcome.
 
-    ``request`` is the engine's number for it, ``index`` its place in the stream's log.
+    ``request`` is the engine's number for it, ``index`` its place in the stream's log,
+    ``max_tokens`` what each of its choices may have.
     """
 
     def __init__(
@@ -47,6 +48,8 @@ class BranchRun:
         prompt_tokens: int,
         choices: int,
         deadlines: Deadlines,
+        max_tokens: int = 0,
+        context: RequestContext = NO_CONTEXT,
     ) -> None:
         self.index = index
         self.request = request
@@ -56,6 +59,8 @@ class BranchRun:
         self.choices = choices
         self.deadlines = deadlines
         self.outcome: Outcome | None = None
+        self.max_tokens = max_tokens
+        self._context = context
         self._engine = engine
         self._log = log
 
@@ -63,7 +68,15 @@ class BranchRun:
         self, prompt: list[int], params: SamplingParams, on_ended: Callable[[EngineEnd], None]
     ) -> None:
         """Hand the request to the engine; raises `EngineUnavailable`."""
-        self._engine.submit(self.request, prompt, params, self._log, on_ended, branch=self.index)
+        self._engine.submit(
+            self.request,
+            prompt,
+            params,
+            self._log,
+            on_ended,
+            branch=self.index,
+            context=self._context,
+        )
 
     def abort(self) -> None:
         """Let the engine append nothing more. Idempotent."""

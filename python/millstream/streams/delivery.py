@@ -51,7 +51,8 @@ class Delivery:
     ``preface`` is sent first. ``overrun`` makes the frame for a reader that the log has left
     behind; with ``skips_gaps`` it then goes on with what is kept, else its body is cut. So is that
     of a stream that did not end well, unless the dialect has a ``typed_end``, a last frame that
-    says how. ``keep_alive_ns`` and ``blocked_send_ns`` are for `Deliveries`.
+    says how. ``begun`` is called with the first message that is not a comment.
+    ``keep_alive_ns`` and ``blocked_send_ns`` are for `Deliveries`.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Delivery:
         skips_gaps: bool = False,
         typed_end: bool = False,
         preface: bytes = b"",
+        begun: Callable[[], None] | None = None,
         keep_alive_ns: int | None,
         blocked_send_ns: int,
         clock: Callable[[], int],
@@ -76,7 +78,9 @@ class Delivery:
         self.blocked_since_ns: int | None = None
         self._stream = stream
         self._reader = reader
-        self._send = send
+        self._direct = send
+        self._send = send if begun is None else self._first
+        self._begun = begun
         self._notifier = notifier
         self._postpone = postpone
         self._waiter = self.flush if postpone is None else self.wake
@@ -176,21 +180,28 @@ class Delivery:
         while not self._over:
             message = self._next()
             if message is not None:
-                suspended = self._send_now(message)
+                suspended = self._send_now(self._send(message))
                 if suspended is not None:
                     return suspended
             elif not self._over and self._reader.park(self._waiter, self._notifier):
                 return None
         return None
 
-    def _send_now(self, message: Message) -> _Suspended | None:
-        steps = self._send(message).__await__()
+    def _send_now(self, sending: Awaitable[None]) -> _Suspended | None:
+        steps = sending.__await__()
         try:
             first = next(steps)
         except StopIteration:
             self.sent_ns = self._clock()
             return None
         return _Suspended(steps, first)
+
+    def _first(self, message: Message) -> Awaitable[None]:
+        # Later messages pay nothing for it.
+        self._send = self._direct
+        if self._begun is not None:
+            self._begun()
+        return self._direct(message)
 
     def leave(self) -> None:
         """The client has left: stop, whatever the task waits for."""
@@ -209,7 +220,7 @@ class Delivery:
         """Send a comment if the task has nothing else to send at the moment."""
         if self._resume is None or self._resume.done():
             return
-        suspended = self._send_now(_body(KEEP_ALIVE))
+        suspended = self._send_now(self._direct(_body(KEEP_ALIVE)))
         if suspended is not None:
             self._reader.unpark()
             self._resume.set_result(suspended)

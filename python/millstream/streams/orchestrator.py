@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from millstream._core import Log
-from millstream.admission import Lease, Refusal, estimated_cost
+from millstream.admission import Lease, Refusal, estimated_cost, undo_all
+from millstream.engines.base import RequestContext
 from millstream.errors import EngineUnavailable
 from millstream.store.descriptor import BranchDescriptor, Descriptor, DialectName
 from millstream.store.recording import Recording
-from millstream.streams.admittance import Demand, admit_all
+from millstream.streams.admittance import adapted, demands_of, log_bytes
 from millstream.streams.branch import BranchRun, Deadlines
 from millstream.streams.stream import Stream
-from millstream.types import SamplingParams
+from millstream.types import Outcome, SamplingParams
 
 if TYPE_CHECKING:
-    from millstream.admission import MemoryLimiter
+    from millstream.admission import Admission
     from millstream.config import StreamPolicy
     from millstream.engines.base import Engine
     from millstream.store import StreamStore
@@ -60,6 +61,12 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a reader follows; if not, the answer is the whole text and all of it is kept."""
     policy: StreamPolicy
     tenant: str = "default"
+    urgency: int = 3
+    """RFC 9218: whoever waits for a limit with a lower number goes first."""
+    flow_id: str = ""
+    """Name of the whole piece of work that this is part of, across services."""
+    adapt: bool = False
+    """Shorten ``max_tokens`` to what the limits have left, instead of being refused."""
     include_usage: bool = False
     metadata: bool = False
     fields: bool = False
@@ -98,7 +105,7 @@ class Orchestrator:
         self,
         *,
         registry: StreamRegistry,
-        limiter: MemoryLimiter,
+        admission: Admission,
         drain: Drain,
         observer: Observer,
         store: StreamStore,
@@ -106,7 +113,7 @@ class Orchestrator:
         wall_clock: Callable[[], int],
     ) -> None:
         self._registry = registry
-        self._limiter = limiter
+        self.admission = admission
         self._drain = drain
         self._observer = observer
         self._store = store
@@ -114,29 +121,71 @@ class Orchestrator:
         self._wall_clock = wall_clock
         self._requests = itertools.count(1)
 
-    def open(self, generation: Generation, *, stream_id: str | None = None) -> Stream | Refusal:
+    async def open(
+        self, generation: Generation, *, stream_id: str | None = None
+    ) -> Stream | Refusal:
         """Admit and start a stream, or say which limit refuses it; of its branches all or none.
 
-        Raises `EngineUnavailable` while an engine is away or the server leaves, and
-        `CostExceedsLimit` where waiting would not help; nothing is charged then.
+        Waits where a limit has a queue; cancelled meanwhile it leaves nothing behind. Raises
+        `EngineUnavailable` while an engine is away or the server leaves, and `CostExceedsLimit`
+        where waiting would not help; nothing is charged then.
         """
-        if self._drain.begun:
-            raise EngineUnavailable("The server is shutting down.")
-        demands = [Demand(branch.model, branch.cost) for branch in generation.branches]
-        admitted = admit_all(self._limiter, demands)
+        self._check_staying()
+        if generation.adapt:
+            generation = await adapted(generation, self.admission)
+        bound = log_bytes(generation, self.admission, _own_log_bytes(generation))
+        demands = demands_of(generation, self.admission, bound)
+        admitted = await self.admission.admit(demands, urgency=generation.urgency)
         if isinstance(admitted, Refusal):
             return admitted
-        stream = self._stream(generation, admitted, stream_id or new_stream_id())
+        try:
+            # It may have waited: the server leaves, and the engine may have gone.
+            self._check_staying()
+            stream = self._begin(generation, admitted, stream_id or new_stream_id(), bound)
+        except BaseException:
+            undo_all(admitted)
+            raise
+        self._publish(stream)
+        return stream
+
+    def longest_wait_seconds(self, generation: Generation) -> float:
+        """How long `open` may wait for the limits at most."""
+        return self.admission.longest_wait_seconds(demands_of(generation, self.admission, 0))
+
+    def sweep(self, now_ns: int) -> None:
+        """Let nobody wait for a server that leaves."""
+        if self._drain.begun:
+            self.admission.turn_away(_leaving())
+
+    def _check_staying(self) -> None:
+        if self._drain.begun:
+            raise _leaving()
+
+    def _begin(
+        self, generation: Generation, leases: Sequence[Lease], stream_id: str, max_bytes: int
+    ) -> Stream:
+        stream = self._stream(generation, leases, stream_id, max_bytes)
         self._registry.add(stream)
         self._observer.admitted(stream)
         stream.start([(branch.prompt, branch.params) for branch in generation.branches])
-        if stream.retained:
-            self._store.publish(stream.recording, stream)
         return stream
 
-    def _stream(self, generation: Generation, leases: Sequence[Lease], stream_id: str) -> Stream:
+    def _publish(self, stream: Stream) -> None:
+        if not stream.retained:
+            return
+        try:
+            self._store.publish(stream.recording, stream)
+        except BaseException:
+            # Nobody will read it, and it holds a lease and an engine.
+            stream.end(Outcome.CANCELLED)
+            raise
+
+    def _stream(
+        self, generation: Generation, leases: Sequence[Lease], stream_id: str, max_bytes: int
+    ) -> Stream:
         wall_ns = self._wall_clock()
-        descriptor = _descriptor(generation, stream_id, created=wall_ns // 1_000_000_000)
+        created = wall_ns // 1_000_000_000
+        descriptor = _descriptor(generation, stream_id, created=created, max_bytes=max_bytes)
         recording = Recording(descriptor, _log(descriptor))
         return Stream(
             recording=recording,
@@ -167,6 +216,12 @@ class Orchestrator:
                 prompt_tokens=len(asked.prompt),
                 choices=asked.params.n,
                 deadlines=asked.deadlines,
+                max_tokens=asked.params.max_tokens,
+                context=RequestContext(
+                    flow_id=generation.flow_id,
+                    tenant=generation.tenant,
+                    quota_remaining=lease.quota_remaining,
+                ),
             )
             for index, (asked, lease) in enumerate(zip(generation.branches, leases, strict=True))
         ]
@@ -180,7 +235,18 @@ class Orchestrator:
         self._observer.closed(stream)
 
 
-def _descriptor(generation: Generation, stream_id: str, *, created: int) -> Descriptor:
+def _leaving() -> EngineUnavailable:
+    return EngineUnavailable("The server is shutting down.")
+
+
+def _own_log_bytes(generation: Generation) -> int:
+    # A whole answer is bounded by ``max_tokens``.
+    return generation.policy.max_bytes if generation.streamed else LARGEST_LOG
+
+
+def _descriptor(
+    generation: Generation, stream_id: str, *, created: int, max_bytes: int
+) -> Descriptor:
     policy = generation.policy
     chunk_id = f"{generation.id_prefix}{stream_id}"
     several = len(generation.branches) > 1
@@ -203,8 +269,7 @@ def _descriptor(generation: Generation, stream_id: str, *, created: int) -> Desc
         fields=generation.fields,
         resumable=generation.resumable,
         integrity=generation.integrity,
-        # A whole answer is bounded by ``max_tokens``.
-        max_bytes=policy.max_bytes if generation.streamed else LARGEST_LOG,
+        max_bytes=max_bytes,
         max_records=policy.max_records if generation.streamed else LARGEST_LOG,
         retention_seconds=policy.retention_seconds,
         response=generation.response,

@@ -32,6 +32,9 @@ OVERRUN = Failure(
     "The client fell behind what the server keeps of this stream.", "server_error", "gap"
 )
 
+DETACHED = "detached"
+"""What the state of a request calls the outcome of a stream that goes on without it."""
+
 
 class StreamResponse(Response):
     """Everything that is due in one ASGI ``send``, batched by the reader, never by a timer.
@@ -83,7 +86,7 @@ class StreamResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream; return early, with the stream told, when the client leaves."""
-        delivery = self._delivery(scope.get(DIRECT_SEND, send))
+        delivery = self._delivery(scope.get(DIRECT_SEND, send), body_begun(scope))
         departure = asyncio.ensure_future(client_departure(receive))
         departure.add_done_callback(lambda _: delivery.leave())
         self._deliveries.add(delivery)
@@ -101,8 +104,10 @@ class StreamResponse(Response):
             self._deliveries.discard(delivery)
             departure.cancel()
             self._stream.detach()
+            state = scope.setdefault("state", {})
+            state["outcome"] = self._stream.outcome or DETACHED
 
-    def _delivery(self, send: Send) -> Delivery:
+    def _delivery(self, send: Send, begun: Callable[[], None] | None) -> Delivery:
         return Delivery(
             self._stream,
             self._reader,
@@ -113,6 +118,7 @@ class StreamResponse(Response):
             skips_gaps=self._skips_gaps,
             typed_end=self._typed_end,
             preface=self._preface,
+            begun=begun,
             keep_alive_ns=self._keep_alive_ns(),
             blocked_send_ns=self._blocked_send_ns(),
             clock=self._clock,
@@ -139,3 +145,12 @@ async def client_departure(receive: Receive) -> None:
     """Return when the client has left, or when the response is complete."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def body_begun(scope: Scope) -> Callable[[], None] | None:
+    """What whoever watches this response wants to be called when its body begins.
+
+    To be used by a body that is sent by `DIRECT_SEND`, past them.
+    """
+    told: Callable[[], None] | None = scope.get("state", {}).get("body_begun")
+    return told

@@ -238,6 +238,12 @@ class Stream:
         return self.branches[0].lease
 
     @property
+    def quota_remaining(self) -> int | None:
+        """Tokens that were left in the tightest limit after all its leases; None is no limit."""
+        left = [branch.lease.quota_remaining for branch in self.branches]
+        return min((tokens for tokens in left if tokens is not None), default=None)
+
+    @property
     def created(self) -> int:
         """Unix seconds of the admission."""
         return self.descriptor.created

@@ -4,6 +4,8 @@ pub mod attention;
 pub mod clock;
 pub mod decoder;
 pub mod detokenizer;
+#[cfg(not(loom))]
+pub mod jwt;
 pub mod limiter;
 pub mod log;
 pub mod record;

@@ -7,6 +7,7 @@ mod decoder;
 mod detokenizer;
 mod emitter;
 mod hub;
+mod jwt;
 mod limiter;
 mod log;
 mod ring;
@@ -19,6 +20,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     detokenizer::register(module)?;
     emitter::register(module)?;
     hub::register(module)?;
+    jwt::register(module)?;
     limiter::register(module)?;
     log::register(module)?;
     ring::register(module)?;

@@ -26,7 +26,17 @@ STATUSES = {
     errors.EngineError: 500,
     errors.EngineUnavailable: 503,
     errors.StoreUnavailable: 503,
+    errors.LimiterUnavailable: 503,
+    errors.KeysUnavailable: 503,
+    errors.NotAllowed: 403,
+    errors.NotAuthenticated: 401,
 }
+
+
+def failure_of(kind: type[errors.MillstreamError]) -> errors.MillstreamError:
+    if kind is errors.NotAuthenticated:
+        return errors.NotAuthenticated("what is wrong", reason="signature")
+    return kind("what is wrong")
 
 
 async def answer_to(failure: Exception) -> httpx.Response:
@@ -51,7 +61,7 @@ def test_every_failure_has_its_status_here() -> None:
 async def test_a_failure_raised_on_purpose_becomes_its_status(
     kind: type[errors.MillstreamError], status: int
 ) -> None:
-    answer = await answer_to(kind("what is wrong"))
+    answer = await answer_to(failure_of(kind))
     assert answer.status_code == status
     kind_of_fault = "invalid_request_error" if status < 500 else "server_error"
     assert answer.json() == {
@@ -63,6 +73,15 @@ async def test_a_failure_raised_on_purpose_becomes_its_status(
         }
     }
     assert ("retry-after" in answer.headers) == (status == 503)
+
+
+async def test_a_credential_that_does_not_do_is_challenged() -> None:
+    missing = await answer_to(errors.NotAllowed("no", code="c", scope="chat:create"))
+    wrong = await answer_to(errors.NotAuthenticated("no", reason="expired"))
+    assert missing.headers["www-authenticate"] == (
+        'Bearer realm="millstream", error="insufficient_scope", scope="chat:create"'
+    )
+    assert wrong.headers["www-authenticate"] == 'Bearer realm="millstream", error="invalid_token"'
 
 
 async def test_the_field_that_is_wrong_is_named() -> None:

@@ -7,11 +7,13 @@ import json
 import pytest
 
 from millstream.admission import (
+    Cost,
     Lease,
     Limits,
     MemoryLimiter,
     Refusal,
     RequestRate,
+    ScopedLimits,
     TokenWindow,
 )
 from millstream.api.ratelimit import go_duration, limit_headers, refusal_response
@@ -39,10 +41,11 @@ def test_durations_are_those_of_go(nanoseconds: int, text: str) -> None:
 
 
 LIMITS = Limits(requests=RequestRate(10, 2), tokens=TokenWindow(100, 1000))
+SCOPES = (ScopedLimits("global", LIMITS),)
 
 
 def test_an_admission_shows_what_is_left_after_it() -> None:
-    lease = MemoryLimiter(LIMITS, clock=lambda: 0).admit("m", 40)
+    lease = MemoryLimiter(clock=lambda: 0).try_reserve(SCOPES, Cost(40))
     assert isinstance(lease, Lease)
     assert limit_headers(lease) == {
         "x-ratelimit-limit-requests": "2",
@@ -56,10 +59,10 @@ def test_an_admission_shows_what_is_left_after_it() -> None:
 
 def test_a_refusal_says_when_to_come_back_in_every_form() -> None:
     # redis-cell#56, flask-limiter#62: waiting exactly Retry-After must be enough.
-    limiter = MemoryLimiter(LIMITS, clock=lambda: 0)
-    limiter.admit("m", 1)
-    limiter.admit("m", 1)
-    refusal = limiter.admit("m", 1)
+    limiter = MemoryLimiter(clock=lambda: 0)
+    limiter.try_reserve(SCOPES, Cost(1))
+    limiter.try_reserve(SCOPES, Cost(1))
+    refusal = limiter.try_reserve(SCOPES, Cost(1))
     assert isinstance(refusal, Refusal)
     response = refusal_response(refusal)
     assert response.status_code == 429
@@ -72,6 +75,6 @@ def test_a_refusal_says_when_to_come_back_in_every_form() -> None:
 
 
 def test_a_server_without_limits_sends_no_fields_about_them() -> None:
-    lease = MemoryLimiter(clock=lambda: 0).admit("m", 1)
+    lease = MemoryLimiter(clock=lambda: 0).try_reserve((), Cost(1))
     assert isinstance(lease, Lease)
     assert limit_headers(lease) == {}

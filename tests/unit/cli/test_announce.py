@@ -52,6 +52,12 @@ def test_nothing_is_announced_that_never_listens(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == ""
 
 
+def test_the_command_sends_a_credential_where_one_is_needed() -> None:
+    command = curl("http://127.0.0.1:8000", "m", credential=True)
+    assert '-H "authorization: Bearer $MILLSTREAM_CREDENTIAL" -d' in command
+    assert "authorization" not in curl("http://127.0.0.1:8000", "m")
+
+
 def test_the_command_survives_a_shell() -> None:
     words = shlex.split(curl("http://127.0.0.1:8000", 'it\'s a "model"'))
 

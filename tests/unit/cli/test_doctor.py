@@ -70,11 +70,18 @@ def test_a_model_that_is_not_there_is_a_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metrics", "state"),
-    [("millstream_active_streams 0\n", State.WARNING), ("other 0\n", State.PROBLEM)],
+    ("status", "text", "state"),
+    [
+        (200, '{"status":"ready","draining":false,"engines":{}}', State.WARNING),
+        (503, '{"status":"not_ready","draining":true,"engines":{}}', State.WARNING),
+        (200, "ok", State.PROBLEM),
+        (404, "", State.PROBLEM),
+    ],
 )
-def test_a_taken_port_is_a_problem_unless_millstream_has_it(metrics: str, state: State) -> None:
-    with local_server(lambda _: (200, metrics)) as port:
+def test_a_taken_port_is_a_problem_unless_millstream_has_it(
+    status: int, text: str, state: State
+) -> None:
+    with local_server(lambda _: (status, text)) as port:
         check = address_free(load_settings(environ={"MILLSTREAM__SERVER__PORT": str(port)}))
 
     assert check.state is state

@@ -50,6 +50,16 @@ def test_what_is_no_address_is_where_nobody_answers(base: str) -> None:
     assert f"no Millstream answers on {base}" in result.stderr
 
 
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_server_that_wants_a_credential_says_which(status: int) -> None:
+    with local_server(lambda _: (status, "{}")) as port:
+        base = f"http://127.0.0.1:{port}"
+        result = CliRunner().invoke(main, ["engine", "status", "--url", base])
+
+    assert result.exit_code == 1
+    assert f"answers {status}: needs a credential with metrics:read" in result.stderr
+
+
 def test_status_as_json_finds_the_server_by_the_configuration() -> None:
     with local_server(answer) as port:
         environ = {"MILLSTREAM__SERVER__PORT": str(port)}

@@ -70,11 +70,60 @@ def test_a_loopback_address_needs_no_warning(run: Run) -> None:
     assert "Warning" not in serve("--port", "0").stderr
 
 
-def test_an_open_address_is_warned_about(run: Run) -> None:
+def test_an_open_address_without_authentication_is_refused(run: Run) -> None:
     result = serve("--port", "0", "--host", "0.0.0.0")
+
+    assert result.exit_code == 1
+    assert (
+        'Error: --host: server.host: 0.0.0.0 is not a loopback address and auth.mode is "off"'
+        in result.stderr
+    )
+    assert 'use auth.mode = "required", or auth.allow_public = true' in result.stderr
+    assert run.settings is None
+
+
+def test_an_open_address_that_is_meant_is_warned_about(run: Run) -> None:
+    Path("mine.toml").write_text("[auth]\nallow_public = true\n")
+
+    result = serve("--config", "mine.toml", "--port", "0", "--host", "0.0.0.0")
 
     assert result.exit_code == 0, result.output
     assert "0.0.0.0 is not a loopback address and there is no authentication" in result.stderr
+
+
+def test_an_open_address_with_authentication_needs_no_warning(run: Run) -> None:
+    Path("keys.jsonl").touch()
+    Path("mine.toml").write_text('[auth]\nmode = "required"\nkeys_file = "keys.jsonl"\n')
+
+    result = serve("--config", "mine.toml", "--port", "0", "--host", "0.0.0.0")
+
+    assert result.exit_code == 0, result.output
+    assert "Warning" not in result.stderr
+
+
+def test_a_secret_that_is_not_set_is_named_before_anything_starts(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TOKEN_SECRET", raising=False)
+    jwt = 'jwt = { algorithms = ["HS256"], secret_env = "TOKEN_SECRET" }'
+    Path("mine.toml").write_text(f'[auth]\nmode = "required"\n{jwt}\n')
+
+    result = serve("--config", "mine.toml", "--port", "0")
+
+    assert result.exit_code == 1
+    assert "auth.jwt.secret_env: the variable TOKEN_SECRET is not set" in result.stderr
+    assert run.settings is None
+
+
+def test_a_file_of_keys_that_is_not_there_is_named_before_anything_starts(run: Run) -> None:
+    Path("mine.toml").write_text('[auth]\nmode = "required"\nkeys_file = "keys.jsonl"\n')
+
+    result = serve("--config", "mine.toml", "--port", "0")
+
+    assert result.exit_code == 1
+    assert "auth.keys_file: keys.jsonl: cannot be read: No such file" in result.stderr
+    assert "`millstream keys create` makes it" in result.stderr
+    assert run.settings is None
 
 
 def test_a_port_on_which_somebody_listens_is_refused(run: Run) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.config import DEMO_MODEL, load, load_settings
+from millstream.config import DEMO_MODEL, ServerSettings, load, load_settings
 from millstream.errors import ConfigError
 
 
@@ -245,7 +245,7 @@ def test_settings_are_frozen() -> None:
     ],
 )
 def test_only_addresses_of_this_machine_count_as_loopback(host: str, loopback: bool) -> None:
-    assert load_settings(environ={"MILLSTREAM__SERVER__HOST": host}).server.loopback is loopback
+    assert ServerSettings(host=host).loopback is loopback
 
 
 @pytest.mark.parametrize("place", ["streams", "models.m.streams", "tenants.t.streams"])

@@ -5,8 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from millstream._core import Log
-from millstream.admission import Lease, Limits, MemoryLimiter, TokenWindow
-from millstream.engines.base import EndCallback, EngineEnd, EngineStats, ModelInfo, Tokenizer
+from millstream.admission import (
+    Admission,
+    Cost,
+    Lease,
+    LimitBook,
+    Limits,
+    MemoryLimiter,
+    TokenWindow,
+)
+from millstream.engines.base import (
+    NO_CONTEXT,
+    EndCallback,
+    EngineEnd,
+    EngineStats,
+    ModelInfo,
+    RequestContext,
+    Tokenizer,
+    shortened,
+)
 from millstream.errors import EngineUnavailable
 from millstream.store import (
     BranchDescriptor,
@@ -35,6 +52,7 @@ class ManualEngine:
     model_info: ModelInfo | None = None
     logs: dict[int, Log] = field(default_factory=dict)
     branches: dict[int, int] = field(default_factory=dict)
+    contexts: dict[int, RequestContext] = field(default_factory=dict)
     callbacks: dict[int, EndCallback] = field(default_factory=dict)
     aborted: list[int] = field(default_factory=list)
 
@@ -57,11 +75,17 @@ class ManualEngine:
         on_ended: EndCallback,
         *,
         branch: int = 0,
+        context: RequestContext = NO_CONTEXT,
     ) -> None:
         if not self.ready:
             raise EngineUnavailable("away")
         self.logs[request], self.callbacks[request] = log, on_ended
-        self.branches[request] = branch
+        self.branches[request], self.contexts[request] = branch, context
+
+    def adapted(
+        self, params: SamplingParams, prompt_tokens: int, quota_remaining: int
+    ) -> SamplingParams:
+        return shortened(params, prompt_tokens, quota_remaining)
 
     def abort(self, request: int) -> None:
         self.aborted.append(request)
@@ -95,9 +119,12 @@ class ManualEngine:
         self.callbacks.pop(request)(EngineEnd.LOST)
 
 
+def _limits() -> Limits:
+    return Limits(tokens=TokenWindow(10 * RESERVED, 1000), concurrency=10)
+
+
 def _limiter() -> MemoryLimiter:
-    limits = Limits(tokens=TokenWindow(10 * RESERVED, 1000), concurrency=10)
-    return MemoryLimiter(limits, clock=lambda: 0)
+    return MemoryLimiter(clock=lambda: 0)
 
 
 @dataclass
@@ -169,11 +196,16 @@ class Bench:
 
     engine: ManualEngine = field(default_factory=ManualEngine)
     limiter: MemoryLimiter = field(default_factory=_limiter)
+    limits: Limits = field(default_factory=_limits)
     registry: StreamRegistry = field(default_factory=StreamRegistry)
     heard: Heard = field(default_factory=Heard)
     store: KeepingStore = field(default_factory=KeepingStore)
     closed: list[Stream] = field(default_factory=list)
     now_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self.book = LimitBook(self.limits)
+        self.admission = Admission(self.limiter, self.book, clock=lambda: self.now_ns)
 
     def stream(
         self,
@@ -242,19 +274,20 @@ class Bench:
     @property
     def charged(self) -> int:
         """Tokens that are spent or reserved."""
-        tokens = self.limiter.peek("m").tokens
+        tokens = self.limiter.try_peek(self.book.scopes("default", "m")).tokens
         assert tokens is not None
         return tokens.limit - tokens.remaining
 
     @property
     def leases(self) -> int:
         """Leases that are still open."""
-        slots = self.limiter.peek("m").concurrency
+        slots = self.limiter.try_peek(self.book.scopes("default", "m")).concurrency
         assert slots is not None
         return slots.limit - slots.remaining
 
     def _lease(self) -> Lease:
-        lease = self.limiter.admit("m", RESERVED)
+        scopes = self.book.scopes("default", "m")
+        lease = self.limiter.try_reserve(scopes, Cost(RESERVED))
         assert isinstance(lease, Lease)
         return lease
 

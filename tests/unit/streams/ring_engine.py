@@ -5,7 +5,16 @@ from __future__ import annotations
 import os
 
 from millstream._core import Log, RingConsumer, RingProducer
-from millstream.engines.base import EndCallback, EngineEnd, EngineStats, ModelInfo, Tokenizer
+from millstream.engines.base import (
+    NO_CONTEXT,
+    EndCallback,
+    EngineEnd,
+    EngineStats,
+    ModelInfo,
+    RequestContext,
+    Tokenizer,
+    shortened,
+)
 from millstream.streams.hub import Hub, Wakeups
 from millstream.types import Kind, SamplingParams
 
@@ -47,9 +56,15 @@ class RingEngine:
         on_ended: EndCallback,
         *,
         branch: int = 0,
+        context: RequestContext = NO_CONTEXT,
     ) -> None:
         self.hub.attach(request, log, branch)
         self.requests[request] = on_ended
+
+    def adapted(
+        self, params: SamplingParams, prompt_tokens: int, quota_remaining: int
+    ) -> SamplingParams:
+        return shortened(params, prompt_tokens, quota_remaining)
 
     def abort(self, request: int) -> None:
         if self.requests.pop(request, None) is not None:

@@ -214,3 +214,33 @@ async def test_sends_within_the_window_leave_together_and_the_first_at_once(
     assert len(send.messages) == 2
     assert send.messages[1]["more_body"] is False
     assert send.text.count('"token"') == 4
+
+
+async def test_who_watches_is_told_of_the_first_message_and_of_no_comment(
+    wakeups: Wakeups,
+) -> None:
+    bench, send, stream = opened()
+    begun: list[int] = []
+    delivery = delivery_of(stream, send, wakeups, begun=lambda: begun.append(len(send.messages)))
+    running = asyncio.ensure_future(delivery.run())
+    await settle()
+    delivery.keep_alive()
+    await settle()
+    assert send.text == KEEP_ALIVE.decode()
+    assert begun == []
+    for text in "ab":
+        bench.engine.token(1, text)
+        await settle()
+    bench.engine.finish(1)
+    await running
+    assert begun == [1]
+
+
+async def test_the_preface_is_the_first_message(wakeups: Wakeups) -> None:
+    bench, send, stream = opened()
+    begun: list[int] = []
+    bench.engine.finish(1)
+    told = delivery_of(stream, send, wakeups, preface=b"p", begun=lambda: begun.append(1))
+    await told.run()
+    assert send.text.startswith("p")
+    assert begun == [1]

@@ -15,7 +15,7 @@ import pytest
 from starlette.types import Message
 
 from millstream._core import Log, Reader
-from millstream.admission import Limits, MemoryLimiter, TokenWindow
+from millstream.admission import Admission, LimitBook, Limits, MemoryLimiter, TokenWindow
 from millstream.config import StreamPolicy
 from millstream.streams.branch import Deadlines
 from millstream.streams.deliveries import Deliveries
@@ -58,13 +58,12 @@ class Worker:
         self.wakeups = Wakeups()
         self.engine = RingEngine(self.wakeups)
         self.registry, self.store, self.heard = StreamRegistry(), KeepingStore(), Heard()
-        self.limiter = MemoryLimiter(
-            Limits(tokens=TokenWindow(1 << 30, 1000), concurrency=2 * STREAMS), clock=lambda: 0
-        )
+        self.limiter = MemoryLimiter(clock=lambda: 0)
+        self.book = LimitBook(Limits(tokens=TokenWindow(1 << 30, 1000), concurrency=2 * STREAMS))
         self.drain = Drain(self.registry, seconds=0, shared=True, clock=lambda: self.now_ns)
         self.orchestrator = Orchestrator(
             registry=self.registry,
-            limiter=self.limiter,
+            admission=Admission(self.limiter, self.book, clock=lambda: self.now_ns),
             drain=self.drain,
             observer=self.heard,
             store=self.store,
@@ -77,7 +76,7 @@ class Worker:
         self.tasks: list[asyncio.Task[None]] = []
         self.connections: list[Connection] = []
 
-    def open(self, *, resumable: bool = False) -> Stream:
+    async def open(self, *, resumable: bool = False) -> Stream:
         branch = BranchRequest(
             model="m",
             engine=self.engine,
@@ -85,7 +84,7 @@ class Worker:
             params=SamplingParams(max_tokens=5),
             deadlines=Deadlines(first_token_ns=SECOND, idle_ns=SECOND),
         )
-        stream = self.orchestrator.open(
+        stream = await self.orchestrator.open(
             Generation(
                 route="chat.completion",
                 dialect="chat",
@@ -119,7 +118,7 @@ class Worker:
 
     @property
     def leases(self) -> int:
-        slots = self.limiter.peek("m").concurrency
+        slots = self.limiter.try_peek(self.book.scopes("default", "m")).concurrency
         assert slots is not None
         return slots.limit - slots.remaining
 
@@ -187,7 +186,7 @@ async def test_plain_streams_leave_nothing(
 ) -> None:
     assert callable(end)
     tasks = asyncio.all_tasks()
-    streams = [worker.open() for _ in range(STREAMS)]
+    streams = [await worker.open() for _ in range(STREAMS)]
     await settle()
     if tokens:
         worker.write_a_token_for_each()
@@ -205,7 +204,7 @@ async def test_plain_streams_leave_nothing(
 
 async def test_clients_that_leave_before_they_were_served_leave_nothing(worker: Worker) -> None:
     tasks = asyncio.all_tasks()
-    streams = [worker.open() for _ in range(STREAMS)]
+    streams = [await worker.open() for _ in range(STREAMS)]
     await leave(worker, streams)
     await asyncio.gather(*worker.tasks)
     await settle()
@@ -218,7 +217,7 @@ async def test_resumable_streams_outlive_their_clients_and_then_leave_only_what_
     worker: Worker,
 ) -> None:
     tasks = asyncio.all_tasks()
-    streams = [worker.open(resumable=True) for _ in range(STREAMS)]
+    streams = [await worker.open(resumable=True) for _ in range(STREAMS)]
     await settle()
     worker.write_a_token_for_each()
     await leave(worker, streams)
@@ -233,7 +232,7 @@ async def test_resumable_streams_outlive_their_clients_and_then_leave_only_what_
 
 
 async def test_late_records_of_streams_that_are_gone_disturb_nobody(worker: Worker) -> None:
-    streams = [worker.open() for _ in range(10)]
+    streams = [await worker.open() for _ in range(10)]
     await settle()
     requests = tuple(worker.engine.requests)
     await cancel(worker, streams[:9])
@@ -248,7 +247,7 @@ async def test_late_records_of_streams_that_are_gone_disturb_nobody(worker: Work
 
 
 async def test_a_stream_that_is_over_is_let_go_of(worker: Worker) -> None:
-    stream = worker.open()
+    stream = await worker.open()
     gone = weakref.ref(stream)
     await leave(worker, [stream])
     await asyncio.gather(*worker.tasks)

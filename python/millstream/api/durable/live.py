@@ -17,7 +17,7 @@ from millstream.durable.sse import (
     data_event,
     whole_characters,
 )
-from millstream.streams.response import DIRECT_SEND, client_departure
+from millstream.streams.response import DIRECT_SEND, body_begun, client_departure
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -60,6 +60,9 @@ class LiveResponse(Response):
                         "headers": self.raw_headers,
                     }
                 )
+                begun = body_begun(scope)
+                if begun is not None:
+                    begun()
                 await self._run(scope.get(DIRECT_SEND, send), departure)
         except TimeoutError:
             # Without its last message the server cuts the body: the client comes again.

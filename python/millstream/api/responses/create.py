@@ -5,16 +5,18 @@ from __future__ import annotations
 from time import time_ns
 from typing import TYPE_CHECKING
 
+import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
+from millstream.api.adapting import adapts
 from millstream.api.body import read_json
 from millstream.api.branch import branch_request
 from millstream.api.idempotency import Keyed, keyed
-from millstream.api.opening import Opened, open_stream, replay
+from millstream.api.opening import Opened, open_stream, replay, tell_admitted
 from millstream.api.ratelimit import refusal_response
 from millstream.api.responses.ids import RESPONSE_PREFIX
 from millstream.api.responses.lasting import Lasting, lasting
@@ -24,6 +26,7 @@ from millstream.api.responses.parameters import check_parameters
 from millstream.api.responses.schemas import ResponsesRequest
 from millstream.api.responses.template import response_template
 from millstream.api.retention import refuse_unless_found_again
+from millstream.api.scopes import requires
 from millstream.api.services import Services, services
 from millstream.api.streamed import streamed_answer
 from millstream.api.tenant import tenant_of
@@ -42,7 +45,7 @@ ROUTE = "response"
 _ANSWERED = WHOLE | {Outcome.CANCELLED}
 
 
-@router.post("/v1/responses")
+@router.post("/v1/responses", dependencies=[requires("chat:create")])
 async def create_response(request: Request) -> Response:
     """Answer an input: whole, streamed, or in the background, to be read later."""
     parts = services(request)
@@ -59,6 +62,7 @@ async def create_response(request: Request) -> Response:
     if isinstance(opened, Refusal):
         parts.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
+    tell_admitted(request, opened)
     if framing is not None:
         return await streamed_answer(request, opened, framing, parts)
     if body.background:
@@ -78,7 +82,9 @@ async def _open(
     branch = await branch_request(served, body, input_prompt(body))
     stream_id = new_stream_id()
     generation = _generation(body, branch, lasts, tenant=tenant, stream_id=stream_id)
-    return await open_stream(parts, generation, key, stream_id=stream_id)
+    if adapts(request, body.adapt_max_tokens):
+        generation = msgspec.structs.replace(generation, adapt=True)
+    return await open_stream(request, parts, generation, key, stream_id=stream_id)
 
 
 def _generation(

@@ -14,6 +14,7 @@ from millstream.api.opening import PATIENCE_SECONDS, retained_headers
 from millstream.api.responses.ids import stream_id_of
 from millstream.api.responses.objects import Recorded, response_object
 from millstream.api.responses.parameters import check_includes
+from millstream.api.scopes import requires
 from millstream.api.services import Services, services
 from millstream.api.tenant import tenant_of
 from millstream.errors import InvalidParameter
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 
 router = APIRouter()
 
+_ENDS = [requires("streams:cancel")]
+
 _LARGEST = 2**63
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
 
 
-@router.get("/v1/responses/{response_id}")
+@router.get("/v1/responses/{response_id}", dependencies=[requires("streams:read")])
 async def retrieve_response(request: Request, response_id: str) -> Response:
     """What the response has come to, or with ``?stream=true`` its events from the start.
 
@@ -50,7 +53,7 @@ async def retrieve_response(request: Request, response_id: str) -> Response:
     return _object(await _find(request, parts, response_id))
 
 
-@router.post("/v1/responses/{response_id}/cancel")
+@router.post("/v1/responses/{response_id}/cancel", dependencies=_ENDS)
 async def cancel_response(request: Request, response_id: str) -> Response:
     """Cancel a response that is under way; one that has ended stays as it is. Idempotent."""
     parts = services(request)
@@ -60,7 +63,7 @@ async def cancel_response(request: Request, response_id: str) -> Response:
     return _object(found)
 
 
-@router.delete("/v1/responses/{response_id}")
+@router.delete("/v1/responses/{response_id}", dependencies=_ENDS)
 async def delete_response(request: Request, response_id: str) -> Response:
     """Forget a response; one that is under way is cancelled."""
     parts = services(request)

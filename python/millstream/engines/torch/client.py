@@ -8,12 +8,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.engines.base import (
+    NO_CONTEXT,
     EndCallback,
     EngineEnd,
     EngineStats,
     Hub,
     HubFactory,
     ModelInfo,
+    RequestContext,
+    shortened,
 )
 from millstream.engines.torch.options import EngineOptions
 from millstream.engines.torch.protocol import Abort, Submit, Welcome
@@ -123,6 +126,7 @@ class TorchEngine:
         on_ended: EndCallback,
         *,
         branch: int = 0,
+        context: RequestContext = NO_CONTEXT,
     ) -> None:
         """Generate into a branch of ``log``; ``on_ended`` is called once, or never after `abort`.
 
@@ -137,13 +141,19 @@ class TorchEngine:
         self._streams[request] = on_ended
         sent = False
         try:
-            sent = up.link.send(Submit(request, prompt, params))
+            sent = up.link.send(Submit(request, prompt, params, context.flow_id))
         finally:
             if not sent:
                 self._streams.pop(request, None)
                 up.hub.detach(request)
         if not sent:
             raise EngineUnavailable("the engine process has ended")
+
+    def adapted(
+        self, params: SamplingParams, prompt_tokens: int, quota_remaining: int
+    ) -> SamplingParams:
+        """The same with fewer tokens."""
+        return shortened(params, prompt_tokens, quota_remaining)
 
     def abort(self, request: int) -> None:
         """Stop; afterwards nothing is appended and ``on_ended`` is not called. Idempotent."""

@@ -190,7 +190,7 @@ class StepLoop:
 
     def _submit(self, worker: Worker, message: Submit) -> None:
         if worker not in self._workers or message.request in worker.requests:
-            _log.error("request %d refused: a second time, or of no worker", message.request)
+            _log.error("%s refused: a second time, or of no worker", _named(message))
             return
         params = message.params
         seed = random.getrandbits(62) if params.seed is None else params.seed
@@ -203,7 +203,7 @@ class StepLoop:
         except RequestError as error:
             self._fail(request, error)
         except Exception as error:
-            _log.exception("request %d could not be queued", message.request)
+            _log.exception("%s could not be queued", _named(message))
             self._fail(request, error)
 
     def _check_tokens(self, request: Request) -> None:
@@ -278,3 +278,8 @@ class StepLoop:
             last_step_ns=self._last_step_ns,
             progress_ns=self._progress_ns,
         )
+
+
+def _named(message: Submit) -> str:
+    """A request by its number, and by what those who sent it call their work."""
+    return f"request {message.request} (flow {message.flow_id[:100]!r})"

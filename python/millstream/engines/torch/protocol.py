@@ -52,6 +52,8 @@ class Submit(msgspec.Struct, frozen=True, tag="submit"):
     request: int
     prompt: list[int]
     params: SamplingParams
+    flow_id: str = ""
+    """Name of the work that this is part of, for the engine's own log."""
 
 
 class Abort(msgspec.Struct, frozen=True, tag="abort"):

@@ -1,0 +1,113 @@
+"""This worker's share of every limit, for the time when Valkey is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from millstream.admission.base import ScopedLimits
+from millstream.admission.costs import impossible
+from millstream.admission.leases import Refusal
+from millstream.admission.memory import LEASE_TTL_NS, MemoryLimiter
+from millstream.admission.policies import Limits
+
+if TYPE_CHECKING:
+    from millstream.admission.base import Cost
+    from millstream.admission.leases import Dimension, Lease, Snapshot
+
+RETRY_NS = 1_000_000_000
+"""What a client is told to wait for a limit of which this worker's share is too small."""
+
+_MOST_KNOWN = 4096
+_KIBIBYTE = 1024
+
+
+class _Shared(NamedTuple):
+    whole: tuple[ScopedLimits, ...]
+    share: tuple[ScopedLimits, ...]
+
+
+class ShareLimiter:
+    """Grants one part in ``parts`` of each limit, rounded down, counted in memory.
+
+    A limit of which no part is left refuses, as does one whose part is smaller than a cost that
+    the whole would grant: both are back when the shared counters are.
+    """
+
+    def __init__(
+        self, parts: int, *, clock: Callable[[], int], lease_ttl_ns: int = LEASE_TTL_NS
+    ) -> None:
+        self._parts = parts
+        self._memory = MemoryLimiter(clock=clock, lease_ttl_ns=lease_ttl_ns)
+        self._known: dict[int, _Shared] = {}
+
+    def try_reserve(self, scopes: tuple[ScopedLimits, ...], cost: Cost) -> Lease | Refusal:
+        """As `MemoryLimiter.try_reserve`."""
+        share = self._shared(scopes)
+        for whole, part in zip(scopes, share, strict=True):
+            for dimension, amount in _asked(cost):
+                if amount > _granted(whole, dimension):
+                    raise impossible(scopes, whole.scope, dimension, cost)
+                if amount > _granted(part, dimension):
+                    return Refusal(whole.scope, dimension, RETRY_NS, self.try_peek(scopes))
+        return self._memory.try_reserve(share, cost)
+
+    def try_peek(self, scopes: tuple[ScopedLimits, ...]) -> Snapshot:
+        """As `MemoryLimiter.try_peek`."""
+        return self._memory.try_peek(self._shared(scopes))
+
+    def _shared(self, scopes: tuple[ScopedLimits, ...]) -> tuple[ScopedLimits, ...]:
+        known = self._known.get(id(scopes))
+        if known is None or known.whole is not scopes:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            share = tuple(
+                ScopedLimits(member.scope, share_of(member.limits, self._parts))
+                for member in scopes
+            )
+            known = self._known[id(scopes)] = _Shared(scopes, share)
+        return known.share
+
+
+def share_of(limits: Limits, parts: int) -> Limits:
+    """One part in ``parts`` of each limit, rounded down; rates are divided exactly."""
+    requests, tokens, in_flight = limits.requests, limits.tokens, limits.bytes_in_flight
+    return replace(
+        limits,
+        requests=requests
+        and replace(requests, per_second=requests.fraction / parts, burst=requests.burst // parts),
+        tokens=tokens and replace(tokens, limit=tokens.limit // parts),
+        concurrency=None if limits.concurrency is None else limits.concurrency // parts,
+        bytes_in_flight=in_flight and replace(in_flight, limit=in_flight.limit // parts),
+    )
+
+
+def _asked(cost: Cost) -> tuple[tuple[Dimension, int], ...]:
+    return (
+        ("requests", cost.requests),
+        ("tokens", cost.tokens),
+        ("concurrency", 1),
+        ("bytes", cost.kibibytes),
+    )
+
+
+def _granted(member: ScopedLimits, dimension: Dimension) -> float:
+    """What this dimension holds at most."""
+    capacity = _capacity(member.limits, dimension)
+    return inf if capacity is None else capacity
+
+
+def _capacity(limits: Limits, dimension: Dimension) -> int | None:
+    requests, tokens, in_flight = limits.requests, limits.tokens, limits.bytes_in_flight
+    match dimension:
+        case "requests" if requests is not None:
+            return requests.burst if requests.fraction else 0
+        case "tokens" if tokens is not None:
+            return tokens.limit
+        case "bytes" if in_flight is not None:
+            return in_flight.limit // _KIBIBYTE
+        case "concurrency":
+            return limits.concurrency
+    return None

@@ -1,0 +1,93 @@
+"""Nobody passes whose credential does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from millstream.errors import KeysUnavailable, NotAllowed, NotAuthenticated
+from millstream.middleware.challenge import refuse
+from millstream.middleware.shown import shown, who
+from millstream.middleware.state import state_of
+from millstream.telemetry.audit import NoAudit
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from millstream.identity.authenticator import Authenticator, Identified
+    from millstream.middleware.challenge import Refused
+    from millstream.telemetry.audit import AuditLog
+
+PROBES = frozenset({"/healthz", "/readyz"})
+"""Paths for those who watch the server and have no credential."""
+
+_POLICY_VIOLATION = 1008
+
+
+class AuthenticationMiddleware:
+    """Puts ``principal``, ``tenant`` and ``scopes`` into the state, or answers 401 or 403.
+
+    It answers before any of the body is read, and alike for paths that exist and those that do
+    not; 503 while the keys cannot be had that tokens are checked with. A WebSocket is closed with
+    1008 instead. ``open_paths`` are served as they come, with nothing in the state. What an
+    application around this one has found stands while authentication is off.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        *,
+        audit: AuditLog | None = None,
+        open_paths: Collection[str] = PROBES,
+    ) -> None:
+        self.app = app
+        self._authenticator = authenticator
+        self._audit = audit or NoAudit()
+        self._open_paths = frozenset(open_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "lifespan" or scope["path"] in self._open_paths:
+            await self.app(scope, receive, send)
+            return
+        try:
+            identified = await self._authenticator.authenticate(scope)
+        except (NotAuthenticated, NotAllowed, KeysUnavailable) as error:
+            self._record_refusal(scope, error)
+            await _answer(scope, send, error)
+            return
+        self._enter(scope, identified)
+        await self.app(scope, receive, send)
+
+    def _enter(self, scope: Scope, identified: Identified) -> None:
+        state, principal = state_of(scope), identified.principal
+        if principal.kind == "anonymous" and "tenant" in state:
+            return
+        state["principal"] = principal
+        state["tenant"] = identified.tenant
+        state["scopes"] = identified.scopes
+        if identified.dropped:
+            self._audit.record(
+                "scopes_dropped",
+                role=None if principal.role is None else shown(principal.role),
+                dropped=shown(" ".join(sorted(identified.dropped))),
+                **who(state),
+            )
+
+    def _record_refusal(self, scope: Scope, error: Refused) -> None:
+        client, subject = scope.get("client"), getattr(error, "subject", None)
+        # No path: it may name a stream, and no router has told which part of it would.
+        self._audit.record(
+            "not_allowed" if isinstance(error, NotAllowed) else "not_authenticated",
+            reason=error.reason if isinstance(error, NotAuthenticated) else error.code,
+            client=shown(client[0]) if client else None,
+            **{**who(state_of(scope)), "subject": subject and shown(subject)},
+        )
+
+
+async def _answer(scope: Scope, send: Send, error: Refused) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.code})
+        return
+    await refuse(scope, send, error)
