@@ -64,8 +64,8 @@ class BranchRun:
         self.deadlines = deadlines
         self.outcome: Outcome | None = None
         self.max_tokens = max_tokens
-        self._context = context
         self.charged: int | None = None
+        self._context = context
         self._engine = engine
         self._log = log
 

@@ -37,7 +37,7 @@ class ValkeyLease(Lease):
         "ended",
         "expires_ns",
         "name",
-        "resolved",
+        "scopes",
         "taken",
     )
 
@@ -52,7 +52,7 @@ class ValkeyLease(Lease):
         endings: Endings,
     ) -> None:
         self.name = name
-        self.resolved = scopes
+        self.scopes = scopes
         self.cost = cost
         self.charges = charges
         self.taken = snapshot

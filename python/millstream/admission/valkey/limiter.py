@@ -137,7 +137,7 @@ class ValkeyLimiter:
         """Send the ending of a lease on its way."""
         self._renewals.remove(lease)
         call = self._calls.finish(
-            lease.resolved, lease.name, lease.cost, lease.charges, actual=actual, undone=undone
+            lease.scopes, lease.name, lease.cost, lease.charges, actual=actual, undone=undone
         )
         self._errands.tell(call, deadline_ns=lease.expires_ns)
 
