@@ -74,7 +74,7 @@ class ValkeyLease(Lease):
     @property
     def limits(self) -> tuple[ScopedLimits, ...]:
         """Those that it was reserved under."""
-        return self.resolved.members
+        return self.scopes.members
 
     def settle(self, actual: int) -> bool:
         """Charge the tokens that were really used, and the request."""
