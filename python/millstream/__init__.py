@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from millstream.streams.response import StreamResponse
     from millstream.streams.source import StreamSource
     from millstream.streams.sweeper import Sweeper
-    from millstream.types import Failure, Kind, Outcome, SamplingParams, Usage
+    from millstream.types import Failure, Kind, Outcome, SamplingParams, Settlement, Usage
 
 try:
     __version__ = version("millstream")
@@ -53,6 +53,7 @@ __all__ = [
     "RequestIdMiddleware",
     "RequestRate",
     "SamplingParams",
+    "Settlement",
     "SseEvent",
     "SseEventTooLarge",
     "SseParser",
@@ -75,7 +76,7 @@ _HOMES = {
     "streams.response": ("StreamResponse",),
     "streams.source": ("StreamSource",),
     "streams.sweeper": ("Sweeper",),
-    "types": ("Failure", "Kind", "Outcome", "SamplingParams", "Usage"),
+    "types": ("Failure", "Kind", "Outcome", "SamplingParams", "Settlement", "Usage"),
 }
 _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
 

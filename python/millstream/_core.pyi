@@ -451,8 +451,12 @@ class Log:
         that the log does not have.
         """
 
-    def close(self, outcome: str, *, time_ns: int) -> bool:
-        """Write the terminal record, which is always kept; False if that has happened before."""
+    def close(self, outcome: str, settlement: str | None = None, *, time_ns: int) -> bool:
+        """Write the terminal record, which is always kept; False if that has happened before.
+
+        ``settlement`` is the compact JSON of `millstream.types.Settlement`. Raises ValueError for
+        other text, and for an outcome that is not one word.
+        """
 
     def pack(
         self, after: int, *, max_records: int = 64, max_bytes: int = 65536
@@ -584,7 +588,11 @@ class Log:
 
     @property
     def outcome(self) -> str | None:
-        """Text of the terminal record."""
+        """How the stream ended: the word that the terminal record begins with."""
+
+    @property
+    def settlement(self) -> str | None:
+        """What it was charged in the end: JSON of `millstream.types.Settlement`, if known."""
 
 @final
 class Reader:

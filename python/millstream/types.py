@@ -78,6 +78,28 @@ class Usage(msgspec.Struct, frozen=True):
         return msgspec.json.decode(text, type=cls)
 
 
+class Settlement(msgspec.Struct, frozen=True):
+    """What a stream was charged in the end, in tokens, all its branches together.
+
+    ``reserved`` was held for it meanwhile. ``partial`` says that it did not come to its own end,
+    and ``remaining_tokens`` what is then left in the tightest scope, None for no limit.
+    """
+
+    charged: int
+    reserved: int
+    partial: bool
+    remaining_tokens: int | None
+
+    def to_json(self) -> str:
+        """The compact JSON text that stands in a terminal record."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Settlement:
+        """The figures of a terminal record; raises `msgspec.DecodeError` on other text."""
+        return msgspec.json.decode(text, type=cls)
+
+
 class Failure(msgspec.Struct, frozen=True):
     """OpenAI's error object; ``code`` is stable and machine-readable."""
 

@@ -35,6 +35,14 @@ limits = { requests = { per_second = 1000 }, tokens = { limit = 100, window_ms =
 routes = [{ engine = "local" }]
 limits = { concurrency = 1 }
 
+[models.four-hundred-tokens-a-minute]
+routes = [{ engine = "local" }]
+limits = { tokens = { limit = 400, window_ms = 60000 } }
+
+[models.every-two-seconds]
+routes = [{ engine = "local" }]
+limits = { requests = { per_minute = 30, burst = 1 } }
+
 [models.hasty]
 routes = [{ engine = "local" }]
 timeouts = { total_seconds = 0.5 }

@@ -9,7 +9,7 @@ import pytest
 
 from millstream.errors import StoreUnavailable
 from millstream.store.valkey import mirrors
-from millstream.types import Kind
+from millstream.types import Kind, Settlement
 from tests.integration.valkey_server import ValkeyServer
 from tests.integration.valkey_stores import Producer, Workers, ended, found, frames, stored
 from tests.unit.store.recordings import finish, recording, write
@@ -31,6 +31,22 @@ async def test_another_worker_reads_what_is_there_and_what_comes(
     await ended(mirror)
     assert mirror.outcome == "completed"
     assert frames(mirror) == frames(stream)
+
+
+async def test_another_worker_knows_what_the_stream_was_charged(
+    workers: Workers, valkey: ValkeyServer
+) -> None:
+    here, there = await workers.open(), await workers.open()
+    settlement = Settlement(charged=9, reserved=40, partial=False, remaining_tokens=7)
+    stream = recording("a", "one ")
+    here.publish(stream, Producer())
+    here.keep(finish(stream, settlement))
+    await stored(valkey, stream)
+    mirror = await found(there, "a")
+    await ended(mirror)
+    assert (mirror.outcome, mirror.settlement) == ("completed", settlement)
+    # Whoever only asks how it ended is told the word.
+    assert valkey.client.hget("ms:{a}", "outcome") == b"completed"
 
 
 async def test_every_reader_gets_every_record_once_wherever_it_joins(

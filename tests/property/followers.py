@@ -98,7 +98,8 @@ class Producer:
         """Write the next record."""
         _, time_ns, kind, choice, token_count, text, branch = record
         if kind == Kind.END:
-            self.log.close(text, time_ns=time_ns)
+            outcome, _, figures = text.partition(" ")
+            self.log.close(outcome, figures or None, time_ns=time_ns)
         else:
             self.log.append(
                 kind, text, choice=choice, token_count=token_count, branch=branch, time_ns=time_ns

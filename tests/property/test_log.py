@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from millstream import _core
-from millstream.types import Kind
+from millstream.types import Kind, Settlement
 from tests.reference import log as twin
 from tests.reference import sse
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+SETTLEMENT = Settlement(7, 50, partial=True, remaining_tokens=3).to_json()
 OPTIONS: dict[str, Any] = {
     "dialect": "native",
     "framing": "ndjson",
@@ -82,9 +83,11 @@ class Followed(RuleBasedStateMachine):
         for log in (self.log, self.twin):
             log.append(kind, text, branch=branch, time_ns=seq)
 
-    @rule(outcome=st.sampled_from(["completed", "cancelled"]))
-    def close(self, outcome: str) -> None:
-        assert self.log.close(outcome, time_ns=1) == self.twin.close(outcome, time_ns=1)
+    @rule(outcome=st.sampled_from(["completed", "cancelled"]), settled=st.booleans())
+    def close(self, outcome: str, settled: bool) -> None:
+        figures = SETTLEMENT if settled else None
+        closed = self.log.close(outcome, figures, time_ns=1)
+        assert closed == self.twin.close(outcome, figures, time_ns=1)
 
     @rule(data=st.data())
     def join(self, data: st.DataObject) -> None:

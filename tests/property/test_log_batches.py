@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream import _core
-from millstream.types import Kind
+from millstream.types import Kind, Settlement
 from tests.property.test_log import OPTIONS, tally_of
 from tests.reference import log as twin
 from tests.reference.sse import Record
@@ -57,6 +57,15 @@ CUTS = st.lists(
 )
 
 
+Ending = tuple[str, str | None]
+"""Outcome and figures."""
+
+FIGURES = Settlement(9, 40, partial=False, remaining_tokens=None).to_json()
+ENDINGS: st.SearchStrategy[Ending | None] = st.sampled_from(
+    [None, ("completed", None), ("length", FIGURES)]
+)
+
+
 def append(log: Any, record: Record) -> None:
     _, time_ns, kind, choice, token_count, text, branch = record
     log.append(kind, text, choice=choice, token_count=token_count, branch=branch, time_ns=time_ns)
@@ -66,7 +75,7 @@ def produce(
     log: _core.Log,
     written: list[Record],
     cuts: list[Cut],
-    outcome: str | None,
+    ending: Ending | None,
     *,
     elsewhere: bool = False,
 ) -> list[bytes]:
@@ -100,8 +109,8 @@ def produce(
         pack(cut)
     for record in waiting:
         append(log, record)
-    if outcome is not None:
-        log.close(outcome, time_ns=5)
+    if ending is not None:
+        log.close(*ending, time_ns=5)
     while pack(Cut(0, 64, 1 << 16)):
         pass
     return batches
@@ -117,6 +126,7 @@ def frames(log: _core.Log, after: int) -> bytes:
 def same_ends(mirror: _core.Log, log: _core.Log) -> None:
     """Everything that does not depend on where the mirror starts."""
     assert (mirror.tail, mirror.closed, mirror.outcome) == (log.tail, log.closed, log.outcome)
+    assert mirror.settlement == log.settlement
     assert mirror.checks() == log.checks()
     for branch in range(BRANCHES):
         assert tally_of(mirror, branch) == tally_of(log, branch)
@@ -128,16 +138,16 @@ def same_ends(mirror: _core.Log, log: _core.Log) -> None:
 @given(
     written=records(),
     cuts=CUTS,
-    outcome=st.none() | st.just("completed"),
+    ending=ENDINGS,
     integrity=st.booleans(),
     elsewhere=st.booleans(),
 )
 def test_a_mirror_from_the_start_is_the_log(
-    written: list[Record], cuts: list[Cut], outcome: str | None, integrity: bool, elsewhere: bool
+    written: list[Record], cuts: list[Cut], ending: Ending | None, integrity: bool, elsewhere: bool
 ) -> None:
     kept = {"integrity": STREAM_ID if integrity else None, "branches": BRANCHES}
     log, mirror = _core.Log(**kept), _core.Log(**kept)  # type: ignore[arg-type]
-    for batch in produce(log, written, cuts, outcome, elsewhere=elsewhere):
+    for batch in produce(log, written, cuts, ending, elsewhere=elsewhere):
         mirror.unpack(batch)
         assert mirror.unpack(batch) == mirror.tail, "what is here already is skipped"
     same_ends(mirror, log)
@@ -154,7 +164,7 @@ def test_a_mirror_from_the_start_is_the_log(
 @given(
     written=records(),
     cuts=CUTS,
-    outcome=st.none() | st.just("length"),
+    ending=ENDINGS,
     data=st.data(),
     max_records=st.integers(1, 60),
     max_bytes=st.integers(12, 400),
@@ -163,7 +173,7 @@ def test_a_mirror_from_the_start_is_the_log(
 def test_a_mirror_that_starts_at_any_batch_knows_what_came_before(
     written: list[Record],
     cuts: list[Cut],
-    outcome: str | None,
+    ending: Ending | None,
     data: st.DataObject,
     max_records: int,
     max_bytes: int,
@@ -173,7 +183,7 @@ def test_a_mirror_that_starts_at_any_batch_knows_what_came_before(
     log = _core.Log(
         integrity=STREAM_ID, branches=BRANCHES, max_records=max_records, max_bytes=max_bytes
     )
-    batches = produce(log, written, cuts, outcome, elsewhere=elsewhere)
+    batches = produce(log, written, cuts, ending, elsewhere=elsewhere)
     if not batches:
         return
     start = data.draw(st.integers(0, len(batches) - 1))
@@ -219,7 +229,7 @@ def test_a_damaged_batch_is_refused_or_read_whole_and_never_half(
 ) -> None:
     kept = {"integrity": STREAM_ID if integrity else None, "branches": BRANCHES}
     log = _core.Log(**kept)  # type: ignore[arg-type]
-    batches = produce(log, written, [Cut(3, 3, 60)] * 20, "completed")
+    batches = produce(log, written, [Cut(3, 3, 60)] * 20, ("completed", FIGURES))
     at = data.draw(st.integers(0, len(batches) - 1))
     mirror = _core.Log(**kept)  # type: ignore[arg-type]
     for batch in batches[:at]:

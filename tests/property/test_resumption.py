@@ -22,6 +22,7 @@ WORDS = {
     Kind.ERROR: '{"message":"no"}',
     Kind.BRANCH_END: "completed",
 }
+FIGURES = '{"charged":9,"reserved":40,"partial":false,"remaining_tokens":null}'
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 
@@ -41,8 +42,8 @@ def streams(draw: st.DrawFn) -> list[Record]:
         )
         for seq, kind in enumerate(kinds, 1)
     ]
-    outcome = draw(st.sampled_from(["completed", "cancelled"]))
-    return [*records, Record(len(records) + 1, 1, Kind.END, 0, 0, outcome)]
+    end = draw(st.sampled_from(["completed", "cancelled", f"completed {FIGURES}"]))
+    return [*records, Record(len(records) + 1, 1, Kind.END, 0, 0, end)]
 
 
 BOUNDS = st.fixed_dictionaries(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream import _core
-from millstream.types import Kind, Outcome
+from millstream.types import Kind, Outcome, Settlement
 from tests.reference import sse as twin
 from tests.reference.sse_ledger import Ledger
 from tests.reference.sse_responses import ResponseEncoder
@@ -38,12 +38,16 @@ USAGES = st.fixed_dictionaries(
 ERRORS = st.fixed_dictionaries(
     {"message": TEXT, "type": st.just("server_error"), "param": st.none(), "code": st.none() | TEXT}
 )
+SETTLEMENTS = st.builds(Settlement, COUNT, COUNT, st.booleans(), st.none() | COUNT)
+TERMINALS = st.builds(
+    lambda outcome, figures: f"{outcome} {figures.to_json()}", OUTCOMES, SETTLEMENTS
+)
 PAYLOADS: dict[Kind, st.SearchStrategy[str]] = {
     Kind.TOKEN: TEXT,
     Kind.FINISH: st.sampled_from(["stop", "length", "content_filter"]) | TEXT,
     Kind.USAGE: USAGES.map(compact),
     Kind.ERROR: ERRORS.map(compact),
-    Kind.END: OUTCOMES | TEXT,
+    Kind.END: OUTCOMES | TEXT.filter(lambda text: " {" not in text) | TERMINALS,
     Kind.HANDOVER: st.fixed_dictionaries({"stream_id": TEXT, "retry_ms": U64}).map(compact),
     Kind.BRANCH_END: OUTCOMES,
 }

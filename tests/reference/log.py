@@ -119,10 +119,11 @@ class Log:
             waiter()
         return self.tail
 
-    def close(self, outcome: str, *, time_ns: int) -> bool:
+    def close(self, outcome: str, settlement: str | None = None, *, time_ns: int) -> bool:
         if self.closed:
             return False
-        self.append(Kind.END, outcome, time_ns=time_ns)
+        text = outcome if settlement is None else f"{outcome} {settlement}"
+        self.append(Kind.END, text, time_ns=time_ns)
         self.closed = True
         return True
 

@@ -130,7 +130,8 @@ class Encoder:
             case Kind.BRANCH_END:
                 return "branch_done", {"branch": record.branch, "outcome": record.text}
             case _:
-                return "done", {"outcome": record.text} | self._checks(marks)
+                outcome, _ = terminal(record.text)
+                return "done", {"outcome": outcome} | self._closing(record, marks)
 
     # OpenAI
 
@@ -147,10 +148,11 @@ class Encoder:
                 more = {"handover": self._handover(record, marks)}
                 yield self._chunk(record, marks, [], more=more)
             case Kind.END:
-                is_whole = self.framing == "sse" and record.text in _WHOLE
-                if marks.checks is not None:
-                    checks = self._chunk(record, marks, [], more=self._checks(marks))
-                    yield checks._replace(is_last=not is_whole)
+                is_whole = self.framing == "sse" and terminal(record.text)[0] in _WHOLE
+                closing = self._closing(record, marks)
+                if closing:
+                    frame = self._chunk(record, marks, [], more=closing)
+                    yield frame._replace(is_last=not is_whole)
                 if is_whole:
                     yield Frame("[DONE]")
 
@@ -223,6 +225,11 @@ class Encoder:
     def _announce_retry(self, record: Record) -> None:
         self.retry_ms = json.loads(record.text).get("retry_ms", self.retry_ms)
 
+    def _closing(self, record: Record, marks: Marks) -> dict[str, Any]:
+        _, figures = terminal(record.text)
+        settled = {"settled": figures} if self.metadata and figures is not None else {}
+        return self._checks(marks) | settled
+
     def _checks(self, marks: Marks) -> dict[str, Any]:
         if marks.checks is None:
             return {}
@@ -269,6 +276,14 @@ class Encoder:
             f"chunk-id: {chunk_id}-{record.seq}",
             f"token-count: {record.token_count}",
         ]
+
+
+def terminal(text: str) -> tuple[str, dict[str, Any] | None]:
+    """Outcome and figures of an END record."""
+    outcome, _, figures = text.partition(" ")
+    if figures.startswith("{") and figures.endswith("}"):
+        return outcome, json.loads(figures)
+    return text, None
 
 
 def _integrity(marks: Marks) -> dict[str, Any]:

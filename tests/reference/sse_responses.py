@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from millstream.types import Kind
-from tests.reference.sse import Marks, Record
+from tests.reference.sse import Marks, Record, terminal
 
 
 class ResponseEncoder:
@@ -83,7 +83,7 @@ class ResponseEncoder:
                 self.error = json.loads(record.text)
                 yield {"type": "error"} | {k: self.error[k] for k in ("code", "message", "param")}
             case Kind.END:
-                yield self._ending(record.text, marks.text)
+                yield self._ending(terminal(record.text)[0], marks.text)
 
     def _ending(self, outcome: str, text: str) -> dict[str, Any]:
         event, status = {

@@ -25,6 +25,7 @@ PUBLIC_NAMES = [
     "RequestIdMiddleware",
     "RequestRate",
     "SamplingParams",
+    "Settlement",
     "SseEvent",
     "SseEventTooLarge",
     "SseParser",

@@ -1,31 +1,105 @@
-"""What admission answers, as header fields."""
+"""What admission answers, as header fields: OpenAI's set, and that of the IETF.
+
+The latter is draft-ietf-httpapi-ratelimit-headers: ``RateLimit-Policy`` says what the quotas are,
+``RateLimit`` what is left of them, each a list of Structured Fields (RFC 9651) with one item a
+dimension. Items are named after the dimension, never after a scope, whose name may be a tenant's.
+Two quota units are none of the registered ones: "tokens" are those of prompts and completions
+together, "bytes-in-flight" the memory that open streams hold.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from millstream.admission.policies import KIBIBYTE
 
 if TYPE_CHECKING:
-    from millstream.admission.leases import Refusal, Snapshot
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from millstream.admission.base import ScopedLimits
+    from millstream.admission.leases import Lease, Meter, Refusal, Snapshot
+    from millstream.admission.policies import Limits
+
+_NANOSECONDS_PER_SECOND = 1_000_000_000
+_UNITS = {
+    "requests": "",
+    "tokens": ';qu="tokens"',
+    "concurrency": ';qu="concurrent-requests"',
+    "bytes": ';qu="bytes-in-flight"',
+}
+_HELD = frozenset({"concurrency", "bytes"})
+"""Nobody knows when these come back: streams end when they end."""
+_LARGEST_INTEGER = 999_999_999_999_999
+"""Structured Fields have no larger ones."""
+
+_WHOSE = {
+    "global": "the server",
+    "tenant": "your tenant",
+    "model": "the model",
+    "tenant_model": "your tenant for this model",
+}
 
 
-def ratelimit_headers(snapshot: Snapshot) -> dict[str, str]:
-    """OpenAI's ``x-ratelimit-*`` of the tightest scope of each dimension; empty without limits."""
-    headers: dict[str, str] = {}
-    for dimension, meter in (("requests", snapshot.requests), ("tokens", snapshot.tokens)):
-        if meter is not None:
-            headers[f"x-ratelimit-limit-{dimension}"] = str(meter.limit)
-            headers[f"x-ratelimit-remaining-{dimension}"] = str(meter.remaining)
-            headers[f"x-ratelimit-reset-{dimension}"] = go_duration(meter.reset_ns)
-    return headers
+class Left(NamedTuple):
+    """A meter of one's own making, for what is known by other means than a snapshot."""
+
+    scope: str
+    limit: int
+    remaining: int
+    reset_ns: int
+
+
+class Tightest(NamedTuple):
+    """What several snapshots come to: the one of each dimension with the least left."""
+
+    requests: Meter | None = None
+    tokens: Meter | None = None
+    concurrency: Meter | None = None
+    bytes: Meter | None = None
+
+
+def ratelimit_headers(snapshot: Snapshot, scopes: Iterable[ScopedLimits] = ()) -> dict[str, str]:
+    """Both sets, of the tightest scope of each dimension; empty without limits.
+
+    ``scopes`` are those that the snapshot is of: they know the windows.
+    """
+    return {**_openai_fields(snapshot), **_ietf_fields(snapshot, dict(scopes))}
+
+
+def lease_headers(leases: Sequence[Lease], remaining_tokens: int | None = None) -> dict[str, str]:
+    """What is left after these reservations, or ``remaining_tokens`` once they are settled."""
+    snapshot = tightest([lease.snapshot for lease in leases])
+    if snapshot.tokens is not None and remaining_tokens is not None:
+        snapshot = snapshot._replace(tokens=_settled(snapshot.tokens, remaining_tokens))
+    return ratelimit_headers(snapshot, [scoped for lease in leases for scoped in lease.limits])
 
 
 def refusal_headers(refusal: Refusal) -> dict[str, str]:
-    """The same, and the wait in every form that clients read."""
+    """What is left, and the wait in every form that clients read."""
     return {
-        **ratelimit_headers(refusal.snapshot),
+        **ratelimit_headers(refusal.snapshot, refusal.limits),
         "retry-after": str(refusal.retry_after_seconds),
         "retry-after-ms": str(refusal.retry_after_ms),
     }
+
+
+def refusal_message(refusal: Refusal) -> str:
+    """The same for people; of the scope it tells the kind and no name."""
+    whose = _WHOSE.get(refusal.scope_kind, "this server")
+    return (
+        f"The limit on {refusal.dimension} of {whose} is reached. "
+        f"Try again in {refusal.retry_after_ms} ms."
+    )
+
+
+def tightest(snapshots: Sequence[Snapshot]) -> Tightest:
+    """What is left in all of them; of equal ones the last, which was taken last."""
+    return Tightest(
+        _least(snapshot.requests for snapshot in snapshots),
+        _least(snapshot.tokens for snapshot in snapshots),
+        _least(snapshot.concurrency for snapshot in snapshots),
+        _least(snapshot.bytes for snapshot in snapshots),
+    )
 
 
 def go_duration(nanoseconds: int) -> str:
@@ -39,3 +113,74 @@ def go_duration(nanoseconds: int) -> str:
     if hours:
         return f"{hours}h{minutes}m{seconds}"
     return f"{minutes}m{seconds}" if minutes else seconds
+
+
+def _least(meters: Iterable[Meter | None]) -> Meter | None:
+    known = [meter for meter in meters if meter is not None]
+    return min(reversed(known), key=lambda meter: meter.remaining, default=None)
+
+
+def _settled(meter: Meter, remaining: int) -> Left:
+    # The time is that of the reservation at the latest: what was used later is given back later.
+    remaining = min(remaining, meter.limit)
+    reset_ns = 0 if remaining == meter.limit else meter.reset_ns
+    return Left(meter.scope, meter.limit, remaining, reset_ns)
+
+
+def _openai_fields(snapshot: Snapshot) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for dimension, meter in (("requests", snapshot.requests), ("tokens", snapshot.tokens)):
+        if meter is not None:
+            headers[f"x-ratelimit-limit-{dimension}"] = str(meter.limit)
+            headers[f"x-ratelimit-remaining-{dimension}"] = str(max(meter.remaining, 0))
+            headers[f"x-ratelimit-reset-{dimension}"] = go_duration(meter.reset_ns)
+    return headers
+
+
+def _ietf_fields(snapshot: Snapshot, limits: dict[str, Limits]) -> dict[str, str]:
+    meters = tuple(_metered(snapshot))
+    if not meters:
+        return {}
+    return {
+        "ratelimit-policy": ", ".join(
+            _policy(dimension, meter, limits.get(meter.scope)) for dimension, meter in meters
+        ),
+        "ratelimit": ", ".join(_left(dimension, meter) for dimension, meter in meters),
+    }
+
+
+def _metered(snapshot: Snapshot) -> Iterator[tuple[str, Meter]]:
+    for dimension in _UNITS:
+        meter: Meter | None = getattr(snapshot, dimension)
+        if meter is not None:
+            yield dimension, meter
+
+
+def _policy(dimension: str, meter: Meter, limits: Limits | None) -> str:
+    seconds = None if limits is None else _window_seconds(dimension, limits)
+    window = "" if seconds is None else f";w={_integer(seconds)}"
+    return f'"{dimension}";q={_amount(dimension, meter.limit)}{window}{_UNITS[dimension]}'
+
+
+def _left(dimension: str, meter: Meter) -> str:
+    seconds = -(-meter.reset_ns // _NANOSECONDS_PER_SECOND)
+    reset = "" if dimension in _HELD else f";t={_integer(seconds)}"
+    return f'"{dimension}";r={_amount(dimension, meter.remaining)}{reset}'
+
+
+def _window_seconds(dimension: str, limits: Limits) -> int | None:
+    """In which the whole quota comes back: of a bucket the time in which it fills up."""
+    if dimension == "tokens" and limits.tokens is not None:
+        return -(-limits.tokens.window_ms // 1000)
+    if dimension == "requests" and limits.requests is not None and limits.requests.per_second:
+        filled = limits.requests.burst / limits.requests.fraction
+        return -(-filled.numerator // filled.denominator)
+    return None
+
+
+def _amount(dimension: str, value: int) -> int:
+    return _integer(value * KIBIBYTE if dimension == "bytes" else value)
+
+
+def _integer(value: int) -> int:
+    return min(max(value, 0), _LARGEST_INTEGER)

@@ -33,9 +33,9 @@ class HeldLease(Lease):
         return self._lease.snapshot
 
     @property
-    def scopes(self) -> tuple[ScopedLimits, ...]:
-        """The limits that it was reserved under."""
-        return self._lease.scopes
+    def limits(self) -> tuple[ScopedLimits, ...]:
+        """Those that it was reserved under; empty if it does not know them."""
+        return self._lease.limits
 
     def settle(self, actual: int) -> bool:
         """Charge the tokens that were really used, and the request."""

@@ -81,8 +81,8 @@ class Lease(ABC):
         """What was left right after the reservation."""
 
     @property
-    def scopes(self) -> tuple[ScopedLimits, ...]:
-        """The limits that it was reserved under; empty if it does not know them."""
+    def limits(self) -> tuple[ScopedLimits, ...]:
+        """Those that it was reserved under; empty if it does not know them."""
         return ()
 
     @property
@@ -125,8 +125,8 @@ class Refusal:
     dimension: Dimension
     retry_after_ns: int
     snapshot: Snapshot
-    scopes: tuple[ScopedLimits, ...] = ()
-    """The limits that the request came under."""
+    limits: tuple[ScopedLimits, ...] = ()
+    """Those that the request came under; empty if that is not known."""
 
     def __bool__(self) -> Literal[False]:
         return False

@@ -55,8 +55,8 @@ class MemoryLease(Lease):
         return self._snapshot
 
     @property
-    def scopes(self) -> tuple[ScopedLimits, ...]:
-        """The limits that it was reserved under."""
+    def limits(self) -> tuple[ScopedLimits, ...]:
+        """Those that it was reserved under."""
         return self._resolved.scopes
 
     def settle(self, actual: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from millstream.admission.leases import Lease, Refusal
@@ -29,6 +30,9 @@ async def reserve_all(
             reserved = await limiter.reserve(scopes, demand.cost)
             if isinstance(reserved, Refusal):
                 undo_all(leases)
+                if leases:
+                    # What is left now that the other branches have given theirs back.
+                    return replace(reserved, snapshot=await limiter.peek(scopes))
                 return reserved
             leases.append(reserved)
     except BaseException:

@@ -28,6 +28,7 @@ EXPOSED = (
     "X-Request-Id",
     "X-Should-Retry",
     "X-Stream-Id",
+    "X-Tokens-Charged",
 )
 """Header fields that scripts may read, beside the few that they always may."""
 

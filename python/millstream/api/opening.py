@@ -140,7 +140,7 @@ async def _begin(
         return opened
     retained = retained_headers(opened.id) if generation.retained else {}
     taken = taken_headers(generation, opened) if generation.adapt else {}
-    return Opened(opened, {**limit_headers(opened.lease), **taken, **retained}, opened)
+    return Opened(opened, {**limit_headers(opened), **taken, **retained}, opened)
 
 
 def _mark_span(request: Request, stream: Stream) -> None:

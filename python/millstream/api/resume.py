@@ -38,7 +38,7 @@ async def read_stream(request: Request, stream_id: str) -> Response:
     )
     headers = retained_headers(stream_id)
     return await resumed_answer(
-        services(request), stream_id, tenant_of(request), asked, headers=headers
+        request, services(request), stream_id, tenant_of(request), asked, headers=headers
     )
 
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from millstream.api.cursor import PARAMETER, malformed
 from millstream.api.errors import RouteRefused
+from millstream.api.expiry import expiry_of
 from millstream.api.named import known_stream, unknown_stream
 from millstream.api.opening import stream_path
 from millstream.streams.encoding import TYPED_END, dialect_of, encoder_for
@@ -18,6 +19,8 @@ from millstream.streams.response import StreamResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from starlette.requests import Request
 
     from millstream.api.accept import Framing
     from millstream.api.services import Services
@@ -46,6 +49,7 @@ class Resumption:
 
 
 async def resumed_answer(
+    request: Request,
     services: Services,
     stream_id: str,
     tenant: str,
@@ -74,6 +78,7 @@ async def resumed_answer(
     if asked.head:
         return _head(headers, asked.framing)
     preface = answer.preface if isinstance(answer, Ready) and reader is answer.reader else b""
+    dialect = dialect_of(stream.descriptor, asked.dialect)
     return StreamResponse(
         stream,
         reader,
@@ -81,8 +86,9 @@ async def resumed_answer(
         media_type=asked.framing.media_type,
         headers=headers,
         policy=stream.descriptor,
-        typed_end=dialect_of(stream.descriptor, asked.dialect) in TYPED_END,
+        typed_end=dialect in TYPED_END,
         preface=preface,
+        expiry=expiry_of(request, services, stream, dialect=dialect, framing=asked.framing.framing),
         clock=services.clock,
     )
 

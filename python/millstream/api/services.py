@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import time_ns
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
@@ -61,6 +62,8 @@ class Services:
     """When a client that loses its connection should come back, each at another time."""
     started: int
     """Unix seconds of the worker's start."""
+    wall_clock: Callable[[], int] = time_ns
+    """Unix time in nanoseconds."""
 
     @property
     def settings(self) -> Settings:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from millstream._core import Reader
 from millstream.api.cursor import HEADER, header_cursor
+from millstream.api.expiry import expiry_of
 from millstream.api.resumed import Resumption, resumed_answer
 from millstream.streams.encoding import TYPED_END, encoder_for
 from millstream.streams.frames import SnapshotReader
@@ -35,14 +36,16 @@ async def streamed_answer(
     descriptor = opened.stream.descriptor
     cursor = header_cursor(request) if opened.new is None and descriptor.resumable else None
     if cursor is None:
-        return _from_the_first(opened, framing, services)
+        return _from_the_first(request, opened, framing, services)
     asked = Resumption(framing, cursor, param=HEADER)
     return await resumed_answer(
-        services, descriptor.id, descriptor.tenant, asked, headers=opened.headers
+        request, services, descriptor.id, descriptor.tenant, asked, headers=opened.headers
     )
 
 
-def _from_the_first(opened: Opened, framing: Framing, services: Services) -> Response:
+def _from_the_first(
+    request: Request, opened: Opened, framing: Framing, services: Services
+) -> Response:
     descriptor = opened.stream.descriptor
     try:
         encoder = encoder_for(
@@ -60,6 +63,13 @@ def _from_the_first(opened: Opened, framing: Framing, services: Services) -> Res
             policy=descriptor,
             typed_end=descriptor.dialect in TYPED_END,
             preface=preface,
+            expiry=expiry_of(
+                request,
+                services,
+                opened.stream,
+                dialect=descriptor.dialect,
+                framing=framing.framing,
+            ),
             clock=services.clock,
         )
     except BaseException:

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
 
 from millstream.api.dialect import completion_object
 from millstream.api.errors import RouteRefused, failed_stream_response
+from millstream.api.expiry import expired_response, expires_ns
+from millstream.api.ratelimit import final_headers
 from millstream.middleware.state import state_of
 from millstream.streams.branch import WHOLE
 from millstream.streams.failures import FAILURES
 from millstream.streams.following import until_closed
 from millstream.streams.response import DETACHED, client_departure
+from millstream.streams.stream import Stream
 from millstream.types import Failure, Outcome
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from millstream._core import Log, Notifier
+    from millstream._core import Log
     from millstream.api.opening import Opened
     from millstream.api.services import Services
     from millstream.store.recording import Recording
-    from millstream.streams.stream import Stream
 
 _GONE = Failure("The client has left.", "invalid_request_error", "client_gone")
 
@@ -40,29 +43,53 @@ async def whole_answer(
     """Wait for the end of the stream, or for the client to leave, and answer.
 
     ``content`` makes the answer of a stream with one of the outcomes ``answered``; the others are
-    errors. Raises `RouteRefused` (410) where the text of an earlier stream is no longer whole.
+    errors. The figures in its head are the final ones. 401 where the credential expires before, if
+    the tenant's connections are then cut. Raises `RouteRefused` (410) where the text of an earlier
+    stream is no longer whole.
     """
     stream = opened.stream
     stream.attach()
     try:
-        await _ended_or_gone(request, stream.log, services.deliveries.notifier)
+        expired = await _ended_gone_or_expired(request, stream.log, services)
+        if stream.outcome is None and expired:
+            return _expired(stream)
+        headers = {**opened.headers, **final_headers(opened)}
         if stream.outcome in answered:
-            return JSONResponse(_kept(content, stream), headers=opened.headers)
-        return _failed(stream, opened.headers)
+            return JSONResponse(_kept(content, stream), headers=headers)
+        return _failed(stream, headers)
     finally:
         # The last reader of a plain stream ends it by this.
         stream.detach()
         state_of(request.scope)["outcome"] = stream.outcome or DETACHED
 
 
-async def _ended_or_gone(request: Request, log: Log, notifier: Notifier) -> None:
+async def _ended_gone_or_expired(request: Request, log: Log, services: Services) -> bool:
+    """Whether the credential of the request has expired meanwhile."""
+    deliveries = services.deliveries
     gone = asyncio.ensure_future(client_departure(request.receive))
-    ended = asyncio.ensure_future(until_closed(log, notifier))
+    ended = asyncio.ensure_future(until_closed(log, deliveries.notifier))
+    expired = asyncio.get_running_loop().create_future()
+    at_ns = expires_ns(request, services)
+    if at_ns is not None:
+        deliveries.expire(expired, at_ns, partial(_resolve, expired))
     try:
-        await asyncio.wait((gone, ended), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((gone, ended, expired), return_when=asyncio.FIRST_COMPLETED)
+        return expired.done()
     finally:
+        deliveries.forget(expired)
         gone.cancel()
         ended.cancel()
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _expired(stream: Stream | Recording) -> Response:
+    if isinstance(stream, Stream):
+        stream.reader_expired()
+    return expired_response()
 
 
 def _kept(

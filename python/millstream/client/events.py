@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from millstream._core import SseEvent
-from millstream.types import Failure, Outcome, Usage
+from millstream.types import Failure, Outcome, Settlement, Usage
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -103,6 +103,7 @@ class Done(msgspec.Struct, frozen=True):
 
     outcome: Outcome
     checks: Checks | None = None
+    settled: Settlement | None = None
 
 
 Event = Token | Finish | Used | Failed | BranchDone | Leaf | Gap | Handover | Done

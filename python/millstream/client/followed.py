@@ -5,7 +5,7 @@ from __future__ import annotations
 from millstream.client.events import Checks, Missing
 from millstream.client.follower import Follower
 from millstream.client.transcript import Place
-from millstream.types import Failure, Outcome, Usage
+from millstream.types import Failure, Outcome, Settlement, Usage
 
 
 class Followed:
@@ -63,6 +63,13 @@ class Followed:
     def checks(self) -> Checks | None:
         """The sum of the whole text as the server gave it at the end, once it has been checked."""
         return self._follower.transcript.checks
+
+    @property
+    def settled(self) -> Settlement | None:
+        """What the stream was charged in the end, if its frames carry metadata and the server
+        knows.
+        """
+        return self._follower.transcript.settled
 
     @property
     def gaps(self) -> list[Missing]:

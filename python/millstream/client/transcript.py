@@ -17,7 +17,7 @@ from millstream.client.events import (
     Used,
     failure_of,
 )
-from millstream.types import Failure, Outcome, Usage
+from millstream.types import Failure, Outcome, Settlement, Usage
 
 Place = tuple[int, int]
 """Branch and choice; both are 0 in a stream of one model and one choice."""
@@ -50,6 +50,7 @@ class Transcript:
     outcome: Outcome | None = None
     error: Failure | None = None
     checks: Checks | None = None
+    settled: Settlement | None = None
     gaps: list[Missing] = field(default_factory=list)
     _parts: dict[Place, list[str]] = field(default_factory=dict)
 
@@ -89,8 +90,8 @@ class Transcript:
                 self.error = failure_of(error)
             case BranchDone(branch, outcome):
                 self.outcomes[branch] = outcome
-            case Done(outcome, checks):
-                self.outcome, self.checks = outcome, checks
+            case Done(outcome, checks, settled):
+                self.outcome, self.checks, self.settled = outcome, checks, settled
         return None
 
     def replace(self, snapshot: Snapshot) -> Piece | None:

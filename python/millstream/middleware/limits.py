@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millstream.admission.base import Cost
-from millstream.admission.headers import ratelimit_headers, refusal_headers
+from millstream.admission.headers import lease_headers, refusal_headers, refusal_message
 from millstream.admission.leases import Lease, Refusal
 from millstream.errors import CostExceedsLimit, LimiterUnavailable
 from millstream.middleware.answers import answer
@@ -19,7 +19,7 @@ from millstream.types import Failure
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from millstream.admission import Limiter, ScopedLimits, Snapshot
+    from millstream.admission import Limiter, ScopedLimits
     from millstream.telemetry.audit import AuditLog
 
 ONE_REQUEST = Cost(tokens=1)
@@ -103,11 +103,11 @@ class LimitMiddleware:
 
     async def _admitted(self, scope: Scope, receive: Receive, send: Send, lease: Lease) -> None:
         try:
-            state, snapshot = state_of(scope), lease.snapshot
+            state = state_of(scope)
             state["lease"] = lease
             state["quota_remaining"] = lease.quota_remaining
             start, send = response_start(scope, send)
-            start.add_fields(_fields(snapshot))
+            start.add_fields(_fields(lease))
             if "life" in state:
                 state["life"].admitted()
             await self.app(scope, receive, send)
@@ -132,13 +132,9 @@ class LimitMiddleware:
             dimension=refusal.dimension,
             **who(state_of(scope)),
         )
-        message = (
-            f"The limit on {refusal.dimension} of {refusal.scope} is reached. "
-            f"Try again in {refusal.retry_after_ms} ms."
-        )
-        failure = Failure(message, "rate_limit_error", "rate_limit_exceeded")
+        failure = Failure(refusal_message(refusal), "rate_limit_error", "rate_limit_exceeded")
         await answer(scope, send, 429, failure, refusal_headers(refusal))
 
 
-def _fields(snapshot: Snapshot) -> list[tuple[bytes, bytes]]:
-    return [(name.encode(), value.encode()) for name, value in ratelimit_headers(snapshot).items()]
+def _fields(lease: Lease) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in lease_headers([lease]).items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from millstream.types import Outcome
+from millstream.types import Outcome, Settlement
 
 if TYPE_CHECKING:
     from millstream._core import Log
@@ -32,6 +32,12 @@ class Recording:
         """How the stream ended, None while it runs."""
         text = self.log.outcome
         return None if text is None else Outcome(text)
+
+    @property
+    def settlement(self) -> Settlement | None:
+        """What it was charged in the end; None while it runs, and if nobody could say."""
+        text = self.log.settlement
+        return None if text is None else Settlement.from_json(text)
 
     def attach(self) -> None:
         """One more reader follows."""

@@ -9,6 +9,7 @@ import msgspec
 
 from millstream.engines.base import NO_CONTEXT, EngineEnd
 from millstream.streams.failures import FAILURES
+from millstream.telemetry.logging import get_logger
 from millstream.types import Failure, Outcome, Usage
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from millstream.admission import Lease
     from millstream.engines.base import Engine, RequestContext
     from millstream.types import SamplingParams
+
+_log = get_logger(__name__)
 
 WHOLE = frozenset({Outcome.COMPLETED, Outcome.LENGTH})
 """The outcomes of an answer that is all there."""
@@ -33,7 +36,8 @@ class BranchRun:
     """What one branch holds: a request of an engine, a lease, and in the end an outcome.
 
     ``request`` is the engine's number for it, ``index`` its place in the stream's log,
-    ``max_tokens`` what each of its choices may have.
+    ``max_tokens`` what each of its choices may have, ``charged`` what it has paid in tokens, None
+    until then.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class BranchRun:
         self.deadlines = deadlines
         self.outcome: Outcome | None = None
         self.max_tokens = max_tokens
+        self.charged: int | None = None
         self._context = context
         self._engine = engine
         self._log = log
@@ -84,16 +89,30 @@ class BranchRun:
 
     def settle(self) -> None:
         """Pay what was used; a second call changes nothing."""
-        usage = self.usage
-        self.lease.settle(usage.prompt_tokens + usage.completion_tokens)
+        if self.charged is None:
+            usage = self.usage
+            cost = usage.prompt_tokens + usage.completion_tokens
+            # A lease that has expired was charged in full.
+            self.charged = cost if self.lease.settle(cost) else self.lease.tokens
 
     @property
     def usage(self) -> Usage:
         """The engine's count where it gave one, else what the log has seen of this branch."""
-        counted = self._log.usage_of(self.index)
-        if counted is not None:
-            return Usage.from_json(counted)
-        return Usage(self.prompt_tokens, self.token_count)
+        return self._counted() or Usage(self.prompt_tokens, self.token_count)
+
+    def _counted(self) -> Usage | None:
+        text = self._log.usage_of(self.index)
+        if text is None:
+            return None
+        try:
+            usage = Usage.from_json(text)
+        except msgspec.DecodeError:
+            usage = Usage(-1, -1)
+        if min(usage.prompt_tokens, usage.completion_tokens) >= 0:
+            return usage
+        # An upstream's own words: what they cannot tell must not go unpaid.
+        _log.warning("usage_unreadable", model=self.model, branch=self.index)
+        return None
 
     @property
     def token_count(self) -> int:
@@ -110,9 +129,14 @@ class BranchRun:
         reasons = {log.finish_reason(choice, index) for choice in range(self.choices)}
         return Outcome.LENGTH if "length" in reasons else Outcome.COMPLETED
 
-    def failure(self, outcome: Outcome) -> Failure | None:
-        """What the server has to say of this outcome; None if the engine has said it."""
-        return FAILURES.get(outcome) if self._log.error_of(self.index) is None else None
+    def failure(self, outcome: Outcome, said: Failure | None = None) -> Failure | None:
+        """What the server has to say of this outcome; None if the engine has said it.
+
+        ``said`` goes before what is usually said.
+        """
+        if self._log.error_of(self.index) is not None:
+            return None
+        return said or FAILURES.get(outcome)
 
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:

@@ -19,7 +19,8 @@ LAST_SEND_NS = 1_000_000_000
 
 
 class Deliveries:
-    """Keeps quiet connections open and gives up those whose client does not read.
+    """Keeps quiet connections open, gives up those whose client does not read, and cuts those whose
+    credential has expired.
 
     ``notifier`` is that of the loop's `Wakeups`; a `Sweeper` has to call `sweep`. After
     ``keep_alive_ns`` of silence a comment is sent (None: never); a client that has taken nothing
@@ -45,6 +46,7 @@ class Deliveries:
         self._deadline_ns = deadline_ns
         self._clock = clock
         self._deliveries: set[Delivery] = set()
+        self._expiring: dict[object, tuple[int, Callable[[], None]]] = {}
         self._postponed: list[Delivery] = []
 
     @property
@@ -59,6 +61,15 @@ class Deliveries:
     def discard(self, delivery: Delivery) -> None:
         """Visit it no more."""
         self._deliveries.discard(delivery)
+        self.forget(delivery)
+
+    def expire(self, owner: object, at_ns: int, cut: Callable[[], None]) -> None:
+        """Call ``cut`` with every sweep from ``at_ns`` on, until ``owner`` is forgotten."""
+        self._expiring[owner] = (at_ns, cut)
+
+    def forget(self, owner: object) -> None:
+        """It does not expire any more. Idempotent."""
+        self._expiring.pop(owner, None)
 
     def postpone(self, delivery: Delivery) -> bool:
         """Whether this delivery's next send waits for more, since its last one was just now.
@@ -79,6 +90,9 @@ class Deliveries:
 
     def sweep(self, now_ns: int) -> None:
         """Look at every delivery once; ``now_ns`` is monotonic."""
+        for at_ns, cut in tuple(self._expiring.values()):
+            if now_ns >= at_ns:
+                cut()
         deadline_ns = self._deadline_ns()
         over = deadline_ns is not None and now_ns >= deadline_ns
         for delivery in tuple(self._deliveries):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from starlette.types import Message, Send
 
     from millstream._core import Notifier
+    from millstream.streams.expiry import Expiry
     from millstream.streams.frames import FrameReader
     from millstream.streams.source import StreamSource
 
@@ -52,7 +53,7 @@ class Delivery:
     behind; with ``skips_gaps`` it then goes on with what is kept, else its body is cut. So is that
     of a stream that did not end well, unless the dialect has a ``typed_end``, a last frame that
     says how. ``begun`` is called with the first message that is not a comment.
-    ``keep_alive_ns`` and ``blocked_send_ns`` are for `Deliveries`.
+    ``keep_alive_ns`` and ``blocked_send_ns`` are for `Deliveries`, which calls `cut` by ``expiry``.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Delivery:
         begun: Callable[[], None] | None = None,
         keep_alive_ns: int | None,
         blocked_send_ns: int,
+        expiry: Expiry | None = None,
         clock: Callable[[], int],
     ) -> None:
         self.keep_alive_ns = keep_alive_ns
@@ -88,7 +90,10 @@ class Delivery:
         self._skips_gaps = skips_gaps
         self._typed_end = typed_end
         self._preface = preface
+        self._expiry = expiry
         self._clock = clock
+        self._farewell: bytes | None = None
+        self._cut = False
         self._over = False
         self._dropped = False
         self._task: asyncio.Task[object] | None = None
@@ -135,6 +140,9 @@ class Delivery:
 
     def _next(self) -> Message | None:
         """What is due as one message; sets ``_over`` with the last one."""
+        if self._farewell is not None:
+            self._over = True
+            return _body(self._farewell, more=not self._typed_end)
         chunk = self._reader.take(MAX_SEND_BYTES)
         if self._reader.finished:
             self._over = True
@@ -215,6 +223,16 @@ class Delivery:
             self._dropped = True
             self._over = True
             self._task.cancel()
+
+    def cut(self) -> None:
+        """The credential has expired: say so and end; give up a client that does not even read."""
+        if self._cut or self._expiry is None:
+            self.drop()
+            return
+        self._cut = True
+        if not self._expiry.ends_stream():
+            self._farewell = self._expiry.frame
+        self.flush()
 
     def keep_alive(self) -> None:
         """Send a comment if the task has nothing else to send at the moment."""

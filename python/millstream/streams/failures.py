@@ -23,3 +23,10 @@ FAILURES: dict[Outcome, Failure] = {
     Outcome.UPSTREAM_ERROR: Failure("The engine failed.", "server_error", "upstream_error"),
 }
 """The failures that the server itself declares; an engine's own error record goes before them."""
+
+CREDENTIAL_EXPIRED = Failure(
+    "The credential of this connection has expired. Come back with a new one.",
+    "invalid_request_error",
+    "credential_expired",
+)
+"""What a connection is told that may not outlive its credential."""

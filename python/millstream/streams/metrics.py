@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from millstream.streams.branch import WHOLE
 from millstream.streams.lifecycle import State
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ class StreamMetrics:
         metrics, log = self._metrics, stream.log
         metrics.request(stream.route, branch.model, str(branch.outcome))
         usage = branch.usage
-        metrics.tokens(branch.model, prompt=usage.prompt_tokens, completion=usage.completion_tokens)
+        metrics.tokens(
+            branch.model,
+            prompt=usage.prompt_tokens,
+            completion=usage.completion_tokens,
+            partial=branch.outcome not in WHOLE,
+        )
         first_ns = log.first_token_ns_of(branch.index)
         if first_ns is not None:
             metrics.first_token(branch.model, max(first_ns - stream.admitted_wall_ns, 0) / 1e9)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from millstream.streams.deliveries import Deliveries
+    from millstream.streams.expiry import Expiry
     from millstream.streams.frames import FrameReader
     from millstream.streams.source import StreamSource
 
@@ -60,8 +61,9 @@ class StreamResponse(Response):
     ``deliveries`` is the worker's one instance, ``policy`` says when this client is sent comments
     or given up, if not as usual there. ``preface`` goes before the reader's first frame. A reader
     that falls behind what the log keeps gets the frame that ``overrun`` makes; ``skips_gaps`` lets
-    it go on after that, else the body is cut. In an app that is not `millstream.app`, FastAPI's
-    own layers stand between this and the server: right, at some more time a frame.
+    it go on after that, else the body is cut, as it is by ``expiry``. In an app that is not
+    `millstream.app`, FastAPI's own layers stand between this and the server: right, at some more
+    time a frame.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class StreamResponse(Response):
         preface: bytes = b"",
         overrun: Callable[[FrameReader], bytes] | None = None,
         skips_gaps: bool = False,
+        expiry: Expiry | None = None,
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         self.status_code = 200
@@ -90,6 +93,7 @@ class StreamResponse(Response):
         self._preface = preface
         self._overrun = overrun or self._error
         self._skips_gaps = skips_gaps
+        self._expiry = expiry
         self._clock = clock
         self.init_headers(
             {"cache-control": "no-cache", "x-accel-buffering": "no", **(headers or {})}
@@ -103,6 +107,8 @@ class StreamResponse(Response):
         departure = asyncio.ensure_future(client_departure(receive))
         departure.add_done_callback(lambda _: delivery.leave())
         self._deliveries.add(delivery)
+        if self._expiry is not None:
+            self._deliveries.expire(delivery, self._expiry.at_ns, delivery.cut)
         try:
             await send(
                 {
@@ -134,6 +140,7 @@ class StreamResponse(Response):
             begun=begun,
             keep_alive_ns=self._keep_alive_ns(),
             blocked_send_ns=self._blocked_send_ns(),
+            expiry=self._expiry,
             clock=self._clock,
         )
 

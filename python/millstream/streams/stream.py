@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from millstream.streams.branch import BranchRun, worst
+from millstream.streams.branch import WHOLE, BranchRun, worst
+from millstream.streams.failures import CREDENTIAL_EXPIRED
 from millstream.streams.lifecycle import Lifecycle, State
-from millstream.types import Kind, Outcome, Usage
+from millstream.types import Kind, Outcome, Settlement, Usage
 
 if TYPE_CHECKING:
     from millstream.admission import Lease
     from millstream.engines.base import EngineEnd
     from millstream.store import Recording
     from millstream.streams.observer import Observer
-    from millstream.types import SamplingParams
+    from millstream.types import Failure, SamplingParams
 
 
 class Stream:
@@ -68,6 +69,7 @@ class Stream:
         self._on_ended = on_ended
         self._on_closed = on_closed
         self._handover: str | None = None
+        self._settlement: Settlement | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
     # --- engines --------------------------------------------------------------------------------
@@ -103,8 +105,11 @@ class Stream:
         if self.lifecycle.state is State.HANDSHAKING:
             self._move(State.ACTIVE)
 
-    def end(self, outcome: Outcome) -> bool:
-        """Decide the outcome; the first call wins, later ones return False and change nothing."""
+    def end(self, outcome: Outcome, failure: Failure | None = None) -> bool:
+        """Decide the outcome; the first call wins, later ones return False and change nothing.
+
+        Readers are told of ``failure`` where the outcome says too little and the engine nothing.
+        """
         if self.lifecycle.ended:
             return False
         self._move(State.GRACEFUL_STOPPING)
@@ -113,7 +118,8 @@ class Stream:
         _take(
             *[branch.abort for branch in running],
             *[branch.settle for branch in running],
-            *[partial(self._write_branch_end, branch, outcome) for branch in running],
+            *[partial(self._write_branch_end, branch, outcome, failure) for branch in running],
+            partial(self._sum_up, outcome),
             partial(self._write_end, outcome),
             self._ended,
         )
@@ -144,14 +150,25 @@ class Stream:
         elif branch < len(self.branches):
             self.end_branch(branch, Outcome.CANCELLED)
 
+    def reader_expired(self) -> bool:
+        """The credential of a reader has expired: end if nobody else may read on.
+
+        False: the stream goes on, and its reader may come back with another credential.
+        """
+        if self.grace_ns != 0 or self.recording.readers > 1:
+            return False
+        return self.end(Outcome.CANCELLED, CREDENTIAL_EXPIRED)
+
     def hand_over(self, retry_ms: int) -> bool:
         """End as shed, with a word to the readers on where to go on; False if it has ended."""
         text = msgspec.json.encode({"stream_id": self.id, "retry_ms": retry_ms})
         self._handover = text.decode()
         return self.end(Outcome.SHED)
 
-    def _write_branch_end(self, branch: BranchRun, outcome: Outcome) -> None:
-        failure, now = branch.failure(outcome), self._wall_clock()
+    def _write_branch_end(
+        self, branch: BranchRun, outcome: Outcome, failure: Failure | None = None
+    ) -> None:
+        failure, now = branch.failure(outcome, failure), self._wall_clock()
         branch.outcome = outcome
         if failure is not None:
             self.log.append(Kind.ERROR, failure.to_json(), branch=branch.index, time_ns=now)
@@ -163,11 +180,25 @@ class Stream:
         if len(outcomes) == len(self.branches):
             self.end(worst(outcomes))
 
+    def _sum_up(self, outcome: Outcome) -> None:
+        charged = [branch.charged for branch in self.branches if branch.charged is not None]
+        if len(charged) < len(self.branches):
+            return
+        leases = [branch.lease for branch in self.branches]
+        remaining = [left for lease in leases if (left := lease.remaining_tokens()) is not None]
+        self._settlement = Settlement(
+            charged=sum(charged),
+            reserved=sum(lease.tokens for lease in leases),
+            partial=outcome not in WHOLE,
+            remaining_tokens=min(remaining, default=None),
+        )
+
     def _write_end(self, outcome: Outcome) -> None:
         now = self._wall_clock()
         if self._handover is not None:
             self.log.append(Kind.HANDOVER, self._handover, time_ns=now)
-        self.log.close(outcome, time_ns=now)
+        figures = None if self._settlement is None else self._settlement.to_json()
+        self.log.close(outcome, figures, time_ns=now)
 
     def _ended(self) -> None:
         self.detached_ns = None
@@ -242,6 +273,11 @@ class Stream:
         """Tokens that were left in the tightest limit after all its leases; None is no limit."""
         left = [branch.lease.quota_remaining for branch in self.branches]
         return min((tokens for tokens in left if tokens is not None), default=None)
+
+    @property
+    def settlement(self) -> Settlement | None:
+        """What it was charged in the end; None while it runs, and if a lease could not say."""
+        return self._settlement
 
     @property
     def created(self) -> int:

@@ -39,6 +39,7 @@ class Metrics:
         values.ValueClass = values.MultiProcessValue()
         self._requests = _counter(names.REQUESTS, "route", "model", "outcome")
         self._tokens = _counter(names.TOKENS, "model", "type")
+        self._partial_tokens = _counter(names.PARTIAL_TOKENS, "model", "type")
         self._refusals = _counter(names.LIMITER_REFUSALS, "scope", "dimension")
         self._active = _gauge(names.ACTIVE_STREAMS, "model", mode="livesum")
         self._detached = _gauge(names.DETACHED_STREAMS, "model", mode="livesum")
@@ -94,10 +95,12 @@ class Metrics:
         """
         self._inter_token.labels(self._model(model)).observe_counts(counts, total_seconds)
 
-    def tokens(self, model: str, *, prompt: int, completion: int) -> None:
-        """What a stream cost."""
-        self._tokens.labels(self._model(model), "prompt").inc(prompt)
-        self._tokens.labels(self._model(model), "completion").inc(completion)
+    def tokens(self, model: str, *, prompt: int, completion: int, partial: bool = False) -> None:
+        """What a stream cost; ``partial`` if it was given up before its own end."""
+        counters = (self._tokens, self._partial_tokens) if partial else (self._tokens,)
+        for counter in counters:
+            counter.labels(self._model(model), "prompt").inc(prompt)
+            counter.labels(self._model(model), "completion").inc(completion)
 
     def refusal(self, scope: str, dimension: str) -> None:
         """A limit refused: ``scope`` is its kind (`global`, `model`), never a key."""
@@ -147,8 +150,9 @@ class Metrics:
         self._detached.labels(model)
         self._first_token.labels(model)
         self._inter_token.labels(model)
-        self._tokens.labels(model, "prompt")
-        self._tokens.labels(model, "completion")
+        for counter in (self._tokens, self._partial_tokens):
+            counter.labels(model, "prompt")
+            counter.labels(model, "completion")
 
     def _model(self, name: str) -> str:
         return name if name in self._models else names.OTHER_MODEL

@@ -12,6 +12,7 @@ DETACHED_STREAMS = "millstream_detached_streams"
 TIME_TO_FIRST_TOKEN = "millstream_time_to_first_token_seconds"  # noqa: S105 - a metric's name
 INTER_TOKEN_LATENCY = "millstream_inter_token_latency_seconds"  # noqa: S105 - a metric's name
 TOKENS = "millstream_tokens_total"
+PARTIAL_TOKENS = "millstream_partial_tokens_total"
 LIMITER_REFUSALS = "millstream_limiter_refusals_total"
 HUB_DROPPED = "millstream_hub_dropped_records_total"
 ENGINE_BATCH_SIZE = "millstream_engine_batch_size"
@@ -48,6 +49,7 @@ HELP = {
     TIME_TO_FIRST_TOKEN: "Seconds from admission to the first token, queue and prefill included",
     INTER_TOKEN_LATENCY: "Seconds between two tokens of one stream",
     TOKENS: "Tokens of prompts and of completions",
+    PARTIAL_TOKENS: "Those of them that were spent on answers which did not come to their end",
     LIMITER_REFUSALS: "Requests that a limit refused, by scope and dimension",
     HUB_DROPPED: "Records of an engine whose stream had ended",
     ENGINE_BATCH_SIZE: "Requests that the engine decodes together",

@@ -7,9 +7,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::{self, Thread};
 
-use millstream_core::log::{Cursor, Entry, Log, LogError, LogOptions};
+use millstream_core::log::{Cursor, Entry, Log, LogError, LogOptions, Terminal};
 use millstream_core::record::Kind;
 use proptest::prelude::*;
+
+const COMPLETED: Terminal<'static> = Terminal {
+    outcome: "completed",
+    settlement: None,
+};
 
 fn token(text: &str) -> Entry<'_> {
     Entry {
@@ -85,7 +90,7 @@ fn errors_say_what_to_do() {
             .to_string(),
         "there is no branch 1 in a stream of 1"
     );
-    assert!(log.close("completed", 0, &mut woken));
+    assert_eq!(log.close(COMPLETED, 0, &mut woken), Ok(true));
     assert_eq!(log.append(&token("c"), &mut woken), Err(LogError::Closed));
 }
 
@@ -118,7 +123,7 @@ fn every_reader_on_its_thread_reaches_the_end_with_every_record() {
         log.append(&token("x"), &mut woken).expect("open");
         woken.drain(..).for_each(|reader| reader.unpark());
     }
-    log.close("completed", 0, &mut woken);
+    log.close(COMPLETED, 0, &mut woken).expect("one word");
     woken.drain(..).for_each(|reader| reader.unpark());
     for reader in readers {
         assert_eq!(reader.join().expect("reader"), RECORDS + 1);
@@ -145,7 +150,7 @@ proptest! {
             }
             step(&log, &mut cursor, limit, &mut seen, &mut missing);
         }
-        log.close("completed", 0, &mut woken);
+        log.close(COMPLETED, 0, &mut woken).expect("one word");
         written.push("completed".to_owned());
         while !cursor.finished() {
             step(&log, &mut cursor, 100, &mut seen, &mut missing);

@@ -2,10 +2,15 @@
 #![cfg(not(loom))]
 #![allow(clippy::expect_used, reason = "every function here is a test's")]
 
-use millstream_core::log::{Entry, Log, LogOptions};
+use millstream_core::log::{Entry, Log, LogOptions, Terminal};
 use millstream_core::record::Kind;
 use proptest::prelude::*;
 use proptest::sample::Index;
+
+const COMPLETED: Terminal<'static> = Terminal {
+    outcome: "completed",
+    settlement: Some(r#"{"charged":9,"reserved":40,"partial":false,"remaining_tokens":null}"#),
+};
 
 const BRANCHES: usize = 3;
 
@@ -44,7 +49,7 @@ fn batches(records: &[(Kind, u8, u16, String)], each: usize) -> Vec<Vec<u8>> {
         };
         log.append(&entry, &mut Vec::new()).expect("open");
     }
-    log.close("completed", 99, &mut Vec::new());
+    log.close(COMPLETED, 99, &mut Vec::new()).expect("one word");
     let mut after = 0;
     std::iter::from_fn(|| {
         let packed = log.pack(after, each, 1 << 16).expect("in range")?;

@@ -9,8 +9,13 @@ use std::ops::ControlFlow;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Notify};
 use loom::thread::{self, JoinHandle};
-use millstream_core::log::{Entry, Log, LogOptions, WakeQueue};
+use millstream_core::log::{Entry, Log, LogOptions, Terminal, WakeQueue};
 use millstream_core::record::Kind;
+
+const COMPLETED: Terminal<'static> = Terminal {
+    outcome: "completed",
+    settlement: None,
+};
 
 fn token(text: &str) -> Entry<'_> {
     Entry {
@@ -32,7 +37,7 @@ fn append(log: &Log<Arc<Notify>>, text: &str) {
 
 fn close(log: &Log<Arc<Notify>>) {
     let mut woken = Vec::new();
-    assert!(log.close("completed", 0, &mut woken));
+    assert_eq!(log.close(COMPLETED, 0, &mut woken), Ok(true));
     woken.drain(..).for_each(|waiter| waiter.notify());
 }
 

@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use millstream_core::log::{
-    Entry, INTER_TOKEN_BOUNDS_NS, Log as CoreLog, LogOptions, first_seq_of,
+    Entry, INTER_TOKEN_BOUNDS_NS, Log as CoreLog, LogOptions, Terminal, first_seq_of,
 };
 use millstream_core::record::Kind;
 use pyo3::exceptions::PyValueError;
@@ -106,10 +106,15 @@ impl Log {
         Ok(seq)
     }
 
-    #[pyo3(signature = (outcome, *, time_ns))]
-    fn close(&self, outcome: &str, time_ns: u64) -> PyResult<bool> {
+    #[pyo3(signature = (outcome, settlement = None, *, time_ns))]
+    fn close(&self, outcome: &str, settlement: Option<&str>, time_ns: u64) -> PyResult<bool> {
+        let terminal = Terminal {
+            outcome,
+            settlement,
+        };
         let mut woken = Vec::new();
-        let closed = self.core.close(outcome, time_ns, &mut woken);
+        let closed = self.core.close(terminal, time_ns, &mut woken);
+        let closed = closed.map_err(log_error)?;
         ring_all(woken)?;
         Ok(closed)
     }
@@ -287,6 +292,11 @@ impl Log {
     #[getter]
     fn outcome(&self) -> Option<String> {
         self.core.outcome()
+    }
+
+    #[getter]
+    fn settlement(&self) -> Option<String> {
+        self.core.settlement()
     }
 }
 

@@ -16,7 +16,7 @@ from millstream.admission import (
 )
 from millstream.errors import CostExceedsLimit, EngineUnavailable
 from millstream.types import SamplingParams
-from tests.unit.admission.parts import admitted, left_for
+from tests.unit.admission.parts import admitted, left, left_for
 from tests.unit.streams.parts import RESERVED, Bench, ManualEngine
 
 SERVER = Limits(RequestRate(1, burst=3), TokenWindow(100, 1_000), concurrency=3)
@@ -63,6 +63,8 @@ async def test_branches_before_a_refused_one_cost_neither_tokens_nor_requests(
     assert isinstance(refusal, Refusal)
     assert refusal.dimension == dimension
     assert (limits.left("m"), limits.left("other")) == was
+    # The client is told what is left now, not what was while its own branches held some of it.
+    assert left(refusal.snapshot) in was
 
 
 async def test_branches_before_an_impossible_one_cost_nothing() -> None:

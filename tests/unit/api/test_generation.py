@@ -78,7 +78,8 @@ async def test_metadata_comes_by_option_or_by_header(
     answer = await client.post(CHAT, json=body, headers={**accept, **headers})
     assert answer.headers["content-type"] == "application/jsonl"
     seqs = [json.loads(line)["stream"]["seq"] for line in answer.text.splitlines()]
-    assert seqs == [1, 2, 3, 4]
+    # Three tokens, the finish, and what it was charged; the usage was not asked for.
+    assert seqs == [1, 2, 3, 4, 6]
 
 
 @pytest.mark.parametrize(
@@ -169,8 +170,9 @@ async def test_a_lease_is_settled_with_the_real_cost(client: httpx.AsyncClient) 
     for _ in range(2):
         answer = await client.post(CHAT, json={**ASKED, "model": "limited", "max_tokens": 20})
         assert answer.status_code == 200
+        assert answer.headers["x-tokens-charged"] == "10"
         remaining.append(answer.headers["x-ratelimit-remaining-tokens"])
-    assert remaining == ["16", "6"]
+    assert remaining == ["30", "20"]
     refused = await client.post(CHAT, json={**ASKED, "model": "limited", "max_tokens": 20})
     assert refused.status_code == 429
     text = (await client.get("/metrics")).text

@@ -1,4 +1,4 @@
-"""Waits and durations as clients parse them."""
+"""The limiter's answer as a response; `tests/unit/admission/test_headers.py` has the fields."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import json
 
 import pytest
 
-from millstream.admission import (
-    Cost,
-    Lease,
-    Limits,
-    MemoryLimiter,
-    Refusal,
-    RequestRate,
-    ScopedLimits,
-    TokenWindow,
-)
-from millstream.api.ratelimit import go_duration, limit_headers, refusal_response
+from millstream.admission import Cost, Limits, MemoryLimiter, Refusal, RequestRate, ScopedLimits
+from millstream.api.opening import Opened
+from millstream.api.ratelimit import final_headers, go_duration, limit_headers, refusal_response
+from millstream.types import Outcome
+from tests.unit.streams.parts import RESERVED, Bench
 
 MS = 1_000_000
 
@@ -40,41 +34,52 @@ def test_durations_are_those_of_go(nanoseconds: int, text: str) -> None:
     assert go_duration(nanoseconds) == text
 
 
-LIMITS = Limits(requests=RequestRate(10, 2), tokens=TokenWindow(100, 1000))
-SCOPES = (ScopedLimits("global", LIMITS),)
+def test_an_admission_shows_what_is_left_after_all_its_branches() -> None:
+    stream = Bench().started(branches=2)
+    headers = limit_headers(stream)
+    assert headers["x-ratelimit-limit-tokens"] == str(10 * RESERVED)
+    assert headers["x-ratelimit-remaining-tokens"] == str(8 * RESERVED)
+    assert "x-tokens-charged" not in headers
 
 
-def test_an_admission_shows_what_is_left_after_it() -> None:
-    lease = MemoryLimiter(clock=lambda: 0).try_reserve(SCOPES, Cost(40))
-    assert isinstance(lease, Lease)
-    assert limit_headers(lease) == {
-        "x-ratelimit-limit-requests": "2",
-        "x-ratelimit-remaining-requests": "1",
-        "x-ratelimit-reset-requests": "100ms",
-        "x-ratelimit-limit-tokens": "100",
-        "x-ratelimit-remaining-tokens": "60",
-        "x-ratelimit-reset-tokens": "1.063s",  # a sixteenth of the window is counted whole
-    }
+def test_an_answer_in_one_piece_shows_what_was_charged() -> None:
+    bench = Bench()
+    stream = bench.started()
+    assert final_headers(Opened(stream, {}, stream)) == {}
+    bench.engine.token(1, "Hello", count=2)
+    stream.end(Outcome.CANCELLED)
+    headers = final_headers(Opened(stream, {}, stream))
+    assert headers["x-tokens-charged"] == "9"
+    assert headers["x-ratelimit-remaining-tokens"] == str(10 * RESERVED - 9)
+
+
+def test_who_gets_the_answer_of_an_earlier_request_is_charged_nothing() -> None:
+    bench = Bench()
+    stream = bench.started()
+    bench.engine.finish(1, tokens=3)
+    assert final_headers(Opened(stream, {}, None)) == {}
 
 
 def test_a_refusal_says_when_to_come_back_in_every_form() -> None:
     # redis-cell#56, flask-limiter#62: waiting exactly Retry-After must be enough.
+    scopes = (ScopedLimits("global", Limits(requests=RequestRate(10, 2))),)
     limiter = MemoryLimiter(clock=lambda: 0)
-    limiter.try_reserve(SCOPES, Cost(1))
-    limiter.try_reserve(SCOPES, Cost(1))
-    refusal = limiter.try_reserve(SCOPES, Cost(1))
+    limiter.try_reserve(scopes, Cost(1))
+    limiter.try_reserve(scopes, Cost(1))
+    refusal = limiter.try_reserve(scopes, Cost(1))
     assert isinstance(refusal, Refusal)
     response = refusal_response(refusal)
     assert response.status_code == 429
     assert response.headers["retry-after"] == "1"
     assert response.headers["retry-after-ms"] == "100"
     assert response.headers["x-ratelimit-remaining-requests"] == "0"
-    error = json.loads(bytes(response.body))["error"]
-    assert (error["type"], error["code"]) == ("rate_limit_error", "rate_limit_exceeded")
-    assert error["message"] == "The limit on requests of global is reached. Try again in 100 ms."
-
-
-def test_a_server_without_limits_sends_no_fields_about_them() -> None:
-    lease = MemoryLimiter(clock=lambda: 0).try_reserve((), Cost(1))
-    assert isinstance(lease, Lease)
-    assert limit_headers(lease) == {}
+    assert response.headers["ratelimit"] == '"requests";r=0;t=1'
+    body = json.loads(bytes(response.body))
+    assert (body["error"]["type"], body["error"]["code"]) == (
+        "rate_limit_error",
+        "rate_limit_exceeded",
+    )
+    assert body["error"]["message"] == (
+        "The limit on requests of the server is reached. Try again in 100 ms."
+    )
+    assert body["violated_policies"] == ["requests"]

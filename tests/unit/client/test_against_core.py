@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from millstream import Encoder, Kind, Log, Reader
 from millstream.client import EventId, Follower, IntegrityError, ReconnectPolicy
-from millstream.types import Outcome
+from millstream.types import Outcome, Settlement
 from tests.reference.native import USAGE, completed
 from tests.unit.client.reading import AT_ONCE, EVENTS
 from tests.unit.client.test_verified import SIZES, TEXTS
 
 STREAM_ID = "s1"
+SETTLED = Settlement(charged=8, reserved=20, partial=False, remaining_tokens=None)
 TEXT = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), max_size=40)
 
 
@@ -26,14 +27,14 @@ def written(texts: list[str], *, choices: int = 1, max_records: int = 65536) -> 
     for choice in range(choices):
         log.append(Kind.FINISH, "stop", choice=choice, time_ns=1)
     log.append(Kind.USAGE, json.dumps(USAGE, separators=(",", ":")), time_ns=1)
-    log.close("completed", time_ns=1)
+    log.close("completed", SETTLED.to_json(), time_ns=1)
     return log
 
 
-def body(log: Log, after: int = 0) -> bytes:
+def body(log: Log, after: int = 0, *, metadata: bool = False) -> bytes:
     encoder = Encoder(
         dialect="native", chunk_id="c", model="m", created=1, epoch=1, integrity=True,
-        stream_id=STREAM_ID, retry_ms=1,
+        stream_id=STREAM_ID, retry_ms=1, metadata=metadata,
     )  # fmt: skip
     reader, taken = Reader(log, encoder, after=after), b""
     while not reader.finished:
@@ -151,3 +152,13 @@ def _behind_leaf(frames: bytes, reading: Follower) -> bytes:
     leaves = [at for at, event in enumerate(events) if event.startswith(b"event: leaf")]
     good = [at for index, at in enumerate(leaves) if (index + 1) * 8 <= seen]
     return b"\n\n".join(events[good[-1] + 1 if good else 0 :])
+
+
+@pytest.mark.parametrize("metadata", [False, True])
+def test_what_a_stream_was_charged_is_known_if_its_frames_carry_metadata(metadata: bool) -> None:
+    reading = follower()
+    assert reading.next_attempt(0.0) is not None
+    assert reading.answered(200, EVENTS)
+    assert [piece.text for piece in reading.feed(body(written(["a"]), metadata=metadata), 0.0)]
+    assert reading.next_attempt(0.0) is None
+    assert reading.transcript.settled == (SETTLED if metadata else None)

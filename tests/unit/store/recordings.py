@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millstream._core import Log
 from millstream.store import BranchDescriptor, Descriptor, Recording
-from millstream.types import Kind
+from millstream.types import Kind, Settlement
 
 SECOND = 1_000_000_000
 
@@ -49,11 +49,12 @@ def write(stream: Recording, *texts: str) -> None:
         stream.log.append(Kind.TOKEN, text, token_count=1, time_ns=1)
 
 
-def finish(stream: Recording) -> Recording:
+def finish(stream: Recording, settlement: Settlement | None = None) -> Recording:
     """End a stream well."""
     stream.log.append(Kind.FINISH, "stop", time_ns=1)
     stream.log.append(Kind.USAGE, '{"prompt_tokens":1,"completion_tokens":2}', time_ns=1)
-    stream.log.close("completed", time_ns=1)
+    figures = None if settlement is None else settlement.to_json()
+    stream.log.close("completed", figures, time_ns=1)
     return stream
 
 

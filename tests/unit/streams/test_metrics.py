@@ -35,8 +35,8 @@ def test_each_branch_is_a_request_with_its_own_end_cost_and_times() -> None:
         call("chat.completion", "m", "length"),
     ]
     assert metrics.tokens.mock_calls == [
-        call("m", prompt=7, completion=1),
-        call("m", prompt=7, completion=2),
+        call("m", prompt=7, completion=1, partial=True),
+        call("m", prompt=7, completion=2, partial=False),
     ]
     assert metrics.first_token.mock_calls == [call("m", 1.0), call("m", 3.0)]
     counts = [sum(made.args[1]) for made in metrics.inter_token.mock_calls]

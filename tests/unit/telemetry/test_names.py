@@ -13,6 +13,7 @@ NAMES = {
 COUNTERS = {
     names.REQUESTS,
     names.TOKENS,
+    names.PARTIAL_TOKENS,
     names.LIMITER_REFUSALS,
     names.HUB_DROPPED,
     names.STORE_ERRORS,

@@ -37,7 +37,7 @@ class ValkeyLease(Lease):
         "ended",
         "expires_ns",
         "name",
-        "resolved",
+        "scopes",
         "taken",
     )
 
@@ -52,7 +52,7 @@ class ValkeyLease(Lease):
         endings: Endings,
     ) -> None:
         self.name = name
-        self.resolved = scopes
+        self.scopes = scopes
         self.cost = cost
         self.charges = charges
         self.taken = snapshot
@@ -72,9 +72,9 @@ class ValkeyLease(Lease):
         return self.taken
 
     @property
-    def scopes(self) -> tuple[ScopedLimits, ...]:
-        """The limits that it was reserved under."""
-        return self.resolved.members
+    def limits(self) -> tuple[ScopedLimits, ...]:
+        """Those that it was reserved under."""
+        return self.scopes.members
 
     def settle(self, actual: int) -> bool:
         """Charge the tokens that were really used, and the request."""

@@ -64,7 +64,7 @@ class Renewals:
             await self._renew(leases[at : at + MOST_LEASES])
 
     async def _renew(self, leases: Sequence[ValkeyLease]) -> None:
-        call = self._calls.renew({lease.name: lease.resolved.names for lease in leases})
+        call = self._calls.renew({lease.name: lease.scopes.names for lease in leases})
         answers: Any = await self._errands.ask(call)
         now_ns = self._clock()
         for lease, is_open in zip(leases, answers, strict=True):

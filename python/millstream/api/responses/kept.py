@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from millstream.api.accept import framing_for
 from millstream.api.errors import RouteRefused
+from millstream.api.expiry import expiry_of
 from millstream.api.opening import PATIENCE_SECONDS, retained_headers
 from millstream.api.responses.ids import stream_id_of
 from millstream.api.responses.objects import Recorded, response_object
@@ -115,6 +116,7 @@ def _events(
         policy=found.descriptor,
         typed_end=ready.typed_end,
         preface=ready.preface,
+        expiry=expiry_of(request, parts, found, dialect=ready.dialect, framing=framing.framing),
         clock=parts.clock,
     )
 

@@ -19,6 +19,14 @@ pub enum LogError {
     /// The terminal record is written by `close`, once.
     #[error("the terminal record is written by close()")]
     EndByAppend,
+    /// Outcomes are words of a closed list.
+    #[error("an outcome is one word")]
+    Outcome,
+    /// The figures go into frames as they are.
+    #[error(
+        "a settlement is one compact JSON object: charged, reserved, partial, remaining_tokens"
+    )]
+    Settlement,
     /// A branch that the stream does not have.
     #[error("there is no branch {branch} in a stream of {branches}")]
     Branch {

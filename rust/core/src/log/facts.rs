@@ -6,6 +6,7 @@ use super::latency::InterToken;
 use super::progress::Checks;
 use super::shared::Log;
 use super::store::TextSoFar;
+use super::terminal::Terminal;
 use crate::record::Kind;
 
 impl<W> Log<W> {
@@ -114,7 +115,16 @@ impl<W> Log<W> {
 
     /// How the stream ended.
     pub fn outcome(&self) -> Option<String> {
-        owned(self.state.lock().tally.outcome.as_deref())
+        let state = self.state.lock();
+        let end = state.tally.end.as_deref()?;
+        Some(Terminal::parse(end).outcome.to_owned())
+    }
+
+    /// What the stream was charged in the end, as JSON; none if nobody could say.
+    pub fn settlement(&self) -> Option<String> {
+        let state = self.state.lock();
+        let end = state.tally.end.as_deref()?;
+        owned(Terminal::parse(end).settlement)
     }
 
     /// The whole text of a choice, whether or not its records are still kept.

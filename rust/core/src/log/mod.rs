@@ -25,6 +25,7 @@ mod state;
 mod store;
 mod sync;
 mod tally;
+mod terminal;
 mod waiters;
 mod wake;
 
@@ -41,4 +42,5 @@ pub use options::LogOptions;
 pub use progress::{Checks, LEAF_TOKENS};
 pub use shared::Log;
 pub use store::{Entry, TextSoFar};
+pub use terminal::Terminal;
 pub use wake::WakeQueue;

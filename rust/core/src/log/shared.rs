@@ -3,6 +3,7 @@ use super::options::LogOptions;
 use super::state::State;
 use super::store::Entry;
 use super::sync::Mutex;
+use super::terminal::Terminal;
 use crate::record::Kind;
 
 /// The log of one stream; `W` is whatever wakes a reader.
@@ -45,10 +46,20 @@ impl<W> Log<W> {
     }
 
     /// Writes the terminal record; false if the stream has its outcome already.
-    pub fn close(&self, outcome: &str, time_ns: u64, woken: &mut Vec<W>) -> bool {
+    ///
+    /// # Errors
+    /// `Outcome`, `Settlement` for what cannot be told; nothing is written then.
+    pub fn close(
+        &self,
+        terminal: Terminal<'_>,
+        time_ns: u64,
+        woken: &mut Vec<W>,
+    ) -> Result<bool, LogError> {
+        terminal.check()?;
+        let text = terminal.text();
         let mut state = self.state.lock();
         if state.closed() {
-            return false;
+            return Ok(false);
         }
         let end = Entry {
             time_ns,
@@ -56,10 +67,10 @@ impl<W> Log<W> {
             branch: 0,
             choice: 0,
             token_count: 0,
-            text: outcome,
+            text: &text,
         };
         state.append(&end);
         state.waiters.wake_all(woken);
-        true
+        Ok(true)
     }
 }

@@ -46,7 +46,7 @@ impl<W> State<W> {
     }
 
     pub(super) const fn closed(&self) -> bool {
-        self.tally.outcome.is_some()
+        self.tally.end.is_some()
     }
 
     /// Whether nothing was written yet.

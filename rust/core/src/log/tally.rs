@@ -11,7 +11,8 @@ static NOTHING: BranchTally = BranchTally::EMPTY;
 pub(super) struct Tally {
     first: BranchTally,
     others: Box<[BranchTally]>,
-    pub(super) outcome: Option<Box<str>>,
+    /// The text of the terminal record.
+    pub(super) end: Option<Box<str>>,
     // The branch whose error came last.
     failed: u8,
 }
@@ -21,7 +22,7 @@ impl Tally {
         Self {
             first: BranchTally::EMPTY,
             others: vec![BranchTally::EMPTY; branches - 1].into(),
-            outcome: None,
+            end: None,
             failed: 0,
         }
     }
@@ -32,7 +33,7 @@ impl Tally {
 
     pub(super) fn add(&mut self, entry: &Entry<'_>) {
         match entry.kind {
-            Kind::End => self.outcome = Some(entry.text.into()),
+            Kind::End => self.end = Some(entry.text.into()),
             Kind::Error => self.failed = entry.branch,
             _ => {}
         }
@@ -90,6 +91,7 @@ impl Tally {
     pub(super) fn heap_bytes(&self) -> usize {
         self.others.len() * size_of::<BranchTally>()
             + self.each().map(BranchTally::heap_bytes).sum::<usize>()
+            + self.end.as_ref().map_or(0, |end| end.len())
     }
 }
 
@@ -132,7 +134,7 @@ mod tests {
         assert_eq!(tally.error(), Some("zero"));
         assert_eq!(tally.branch(1).error.as_deref(), Some("one"));
         assert_eq!(tally.branch(1).outcome.as_deref(), Some("upstream_error"));
-        assert_eq!(tally.outcome, None);
+        assert_eq!(tally.end, None);
     }
 
     #[test]

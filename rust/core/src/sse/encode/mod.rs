@@ -2,6 +2,7 @@
 
 mod branches;
 mod checks;
+mod closing;
 mod event_id;
 mod fields;
 mod handover;
@@ -80,7 +81,8 @@ impl Encoder {
 
     /// Appends the frames of one record; the `End` record writes the terminal marker of the dialect.
     ///
-    /// The text of `Usage`, `Error` and `Handover` records is taken as JSON and not checked.
+    /// The text of `Usage`, `Error` and `Handover` records is taken as JSON and not checked, and so
+    /// are the figures of the `End` record.
     pub fn encode(&mut self, record: &Record<'_>, marks: &Marks<'_>, out: &mut Vec<u8>) {
         match &mut self.frames {
             Frames::OpenAi(frames) => frames.encode(&mut self.wire, record, marks, out),

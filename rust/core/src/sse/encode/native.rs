@@ -1,12 +1,13 @@
 //! Millstream's own events.
 
 use super::branches::PerBranch;
-use super::checks::{push_checks, push_leaf};
+use super::checks::push_leaf;
+use super::closing::Closing;
 use super::handover;
 use super::marks::Marks;
 use super::options::{BranchName, EncoderOptions, Framing};
 use super::wire::Wire;
-use crate::log::Leaf;
+use crate::log::{Leaf, Terminal};
 use crate::record::{Kind, Record};
 use crate::sse::decimal::push_decimal;
 use crate::sse::json::{push_escaped, push_one_line, push_string};
@@ -42,6 +43,7 @@ const BRANCH_DONE: Opening = opening!("branch_done");
 #[derive(Clone, Debug)]
 pub(super) struct NativeFrames {
     integrity: bool,
+    closing: Closing,
     /// `"model":…,` of each of several branches.
     models: PerBranch<Vec<u8>>,
     several: bool,
@@ -52,6 +54,7 @@ impl NativeFrames {
         let several = options.branches.len() > 1;
         Self {
             integrity: options.integrity,
+            closing: Closing::new(options),
             models: options.per_branch(|name| if several { model(name) } else { Vec::new() }),
             several,
         }
@@ -125,11 +128,10 @@ impl NativeFrames {
 
     fn done(&self, wire: &mut Wire, record: &Record<'_>, marks: &Marks<'_>, out: &mut Vec<u8>) {
         open(&DONE, wire, record, marks, out);
+        let terminal = Terminal::parse(record.text);
         out.extend_from_slice(b"\"outcome\":");
-        push_string(record.text, out);
-        if let Some(checks) = marks.checks.filter(|_| self.integrity) {
-            push_checks(checks, out);
-        }
+        push_string(terminal.outcome, out);
+        self.closing.push(&terminal, marks, out);
         wire.close_object(record, marks, out);
     }
 

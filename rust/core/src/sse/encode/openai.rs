@@ -1,12 +1,13 @@
 //! OpenAI's chunks: `chat.completion.chunk` and `text_completion`.
 
 use super::branches::PerBranch;
-use super::checks::push_checks;
+use super::closing::Closing;
 use super::handover;
 use super::marks::Marks;
 use super::options::{BranchName, Dialect, EncoderOptions, Framing};
 use super::roles::Roles;
 use super::wire::Wire;
+use crate::log::Terminal;
 use crate::record::{Kind, Record};
 use crate::sse::decimal::push_decimal;
 use crate::sse::json::{push_escaped, push_one_line, push_string};
@@ -19,7 +20,7 @@ const WHOLE: [&str; 2] = ["completed", "length"];
 pub(super) struct OpenAiFrames {
     dialect: Dialect,
     include_usage: bool,
-    integrity: bool,
+    closing: Closing,
     heads: PerBranch<Head>,
     /// From the text of a token to the end of the chunk's own members.
     token_tail: Vec<u8>,
@@ -57,7 +58,7 @@ impl OpenAiFrames {
         Self {
             dialect: options.dialect,
             include_usage: options.include_usage,
-            integrity: options.integrity,
+            closing: Closing::new(options),
             heads: options.per_branch(|name| head(options, name)),
             token_tail: format!("{token_close}{token_members}{usage}").into_bytes(),
             finish_tail: format!("}}]{usage}").into_bytes(),
@@ -153,15 +154,16 @@ impl OpenAiFrames {
 
     /// The id stands on the last frame: whoever was cut off before `[DONE]` shall still get it.
     fn end(&self, wire: &mut Wire, record: &Record<'_>, marks: &Marks<'_>, out: &mut Vec<u8>) {
-        let is_whole = wire.framing() == Framing::Sse && WHOLE.contains(&record.text);
-        if let Some(checks) = marks.checks.filter(|_| self.integrity) {
+        let terminal = Terminal::parse(record.text);
+        let is_whole = wire.framing() == Framing::Sse && WHOLE.contains(&terminal.outcome);
+        let mut member = Vec::new();
+        self.closing.push(&terminal, marks, &mut member);
+        if !member.is_empty() {
             if is_whole {
                 wire.open_unstored(out);
             } else {
                 wire.open(record, marks, out);
             }
-            let mut member = Vec::new();
-            push_checks(checks, &mut member);
             self.bare(wire, record, marks, &member, out);
         }
         if is_whole {

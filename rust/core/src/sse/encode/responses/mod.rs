@@ -7,6 +7,7 @@ mod shapes;
 use super::marks::Marks;
 use super::options::EncoderOptions;
 use super::wire::Wire;
+use crate::log::Terminal;
 use crate::record::{Kind, Record};
 use crate::sse::decimal::push_decimal;
 use crate::sse::json::{push_one_line, push_string};
@@ -132,7 +133,7 @@ impl ResponseEvents {
     }
 
     fn end(&self, sink: &mut Sink<'_>, number: u64) {
-        let ending = Ending::of(sink.record.text);
+        let ending = Ending::of(Terminal::parse(sink.record.text).outcome);
         let text = text(sink.marks);
         self.write(sink, ending.event, number, |sink| {
             sink.out.extend_from_slice(b",\"response\":");
