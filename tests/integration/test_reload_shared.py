@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from millstream.cli import main
 from millstream.config import Document
+from millstream.config.watch import changes
 from millstream.store.valkey.documents import Documents
 from millstream.telemetry.shared_files import VARIABLE
 from tests.integration.reload_instances import (
@@ -221,3 +222,32 @@ async def test_the_command_line_pushes_what_it_has_checked(
     pushed = await asyncio.to_thread(CliRunner().invoke, main, [*PUSH, str(good)])
     assert (pushed.exit_code, pushed.stdout) == (0, f"{good}: handed to 1 worker\n")
     await until_limit(live, 2)
+
+
+async def test_a_file_whose_change_is_noticed_late_does_not_bring_back_what_was_replaced(
+    instances: Instances, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noticed = asyncio.Event()
+
+    async def late(path: Path) -> AsyncGenerator[None]:
+        await noticed.wait()
+        yield
+        async for _ in changes(path):
+            yield
+
+    monkeypatch.setattr("millstream.assembly.reload.changes", late)
+    live = await instances.start("a", with_limit(1), url=valkey.url)
+    instances.file("a").write_text(with_limit(2))
+    await push(valkey, with_limit(3))
+    await until_limit(live, 3)
+    noticed.set()
+    await push(valkey, with_limit(4))
+    await until_limit(live, 4)
+    assert b"concurrency = 4" in valkey.client.get(KEY)
+    assert live.revision == 3
+    # An older file that is put there now is meant.
+    older = instances.file("a").with_suffix(".older")
+    older.write_text(with_limit(5))
+    os.utime(older, (1, 1))
+    older.replace(instances.file("a"))
+    await until_limit(live, 5)

@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from millstream.config import ReloadSettings
+    from millstream.config.live import Change
     from millstream.store.valkey.documents import Documents
 
 _log = get_logger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
+LATE_NS = 2_000_000_000
+"""How late a change of the file may be noticed."""
 
 
 class Reloader:
@@ -63,6 +66,7 @@ class Reloader:
         self._alone = settings.limiter.kind != "memory" or limited(settings)
         self._seen = loaded.document
         self._held_ns = 0 if loaded.document is None else loaded.document.written_ns
+        self._applied = None if loaded.document is None else loaded.document.text
         self._handled: Document | None = None
         self._untold: Document | None = None
         self._connected: bool | None = None
@@ -109,11 +113,26 @@ class Reloader:
         if not document.text.strip():
             # Half written, most likely; and its tenants would all be gone.
             self._refuse(str(path), ConfigError("is empty"))
+        elif self._superseded(document):
+            _log.warning("config_superseded", source=document.origin, by=self.live.source)
         elif await self._apply(document):
             # It is newer than what has held so far, whatever the clocks say.
             self._held_ns = max(time_ns(), self._held_ns + 1)
             self._untold = Document(self._held_ns, document.text, document.origin)
             await self._tell()
+
+    def _superseded(self, document: Document) -> bool:
+        """Whether a document came just after this change of the file, which was noticed later.
+
+        Each worker of a file notices by itself, and none may bring back what another instance has
+        replaced in between. A file that is much older has been put there now.
+        """
+        return (
+            document.text != self._applied
+            and self._handled is not None
+            and self._handled.written_ns == self._held_ns
+            and 0 < self._held_ns - document.written_ns < LATE_NS
+        )
 
     async def _tell(self) -> None:
         """Hand a change of the file to the others, later if they cannot be reached now."""
@@ -176,11 +195,14 @@ class Reloader:
         """Put the settings of this document in force; False if they cannot be."""
         if self._loaded is None:
             return False
+        if document.text == self._applied and self.live.last_error is None:
+            # The news of our own change, or of the same file at another worker.
+            return True
         needed = self.live.restart_needed
         try:
-            loaded = await asyncio.to_thread(self._loaded.again, document)
-            await self._check(self.live.target(loaded.settings))
-            changed = self.live.replace(loaded.settings, source=document.origin)
+            change = await asyncio.to_thread(self._change, self._loaded, document)
+            await self._be_alone(change.settings)
+            changed = self.live.replace(change, source=document.origin)
         except ConfigError as error:
             self._refuse(document.origin, error)
             return False
@@ -188,6 +210,7 @@ class Reloader:
             _log.error("config_failed", error=error, source=document.origin)
             self._refuse(document.origin, error)
             return False
+        self._applied = document.text
         if changed:
             _log.info("config_reloaded", revision=self.live.revision, source=document.origin)
         if self.live.restart_needed and self.live.restart_needed != needed:
@@ -195,10 +218,15 @@ class Reloader:
             _log.warning("config_needs_restart", keys=keys, source=document.origin)
         return True
 
-    async def _check(self, target: Settings) -> None:
-        """Raises `ConfigError` for limits that could not be counted."""
-        book_of(target)
-        if not self._alone and limited(target):
+    def _change(self, loaded: Loaded, document: Document) -> Change:
+        """All that takes long, in a thread; raises `ConfigError`."""
+        change = self.live.change(loaded.again(document).settings)
+        book_of(change.settings)
+        return change
+
+    async def _be_alone(self, settings: Settings) -> None:
+        """Raises `ConfigError` for limits that another worker would grant once more."""
+        if not self._alone and limited(settings):
             await self._stack.enter_async_context(
                 sole_worker(metrics_directory(), patience_seconds=0)
             )

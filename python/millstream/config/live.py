@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import time_ns
 from typing import TYPE_CHECKING
@@ -17,6 +18,19 @@ if TYPE_CHECKING:
     from millstream.config.settings import Settings
 
 Subscriber = Callable[["Settings"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What new settings come to: ``settings`` would be in force, ``nothing`` if they are already.
+
+    ``restart_needed`` are the keys that only a restart takes over.
+    """
+
+    settings: Settings
+    restart_needed: tuple[str, ...]
+    nothing: bool
+    revision: int
 
 
 class LiveSettings:
@@ -55,33 +69,40 @@ class LiveSettings:
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
 
-    def target(self, wanted: Settings) -> Settings:
-        """What would be in force with ``wanted``: what runs, where only a restart changes it.
+    def change(self, wanted: Settings) -> Change:
+        """What ``wanted`` comes to, beside what runs; nothing changes yet.
 
-        Raises `ConfigError` if the two do not go together.
+        Fit for another thread: with many tenants it takes a while. Raises `ConfigError` if the two
+        do not go together.
         """
         target = reloaded(self._current, wanted)
         problems = problems_of(target, promised=wanted.models)
         if problems:
             lines = (f"{dotted(problem.location)}: {problem.message}" for problem in problems)
             raise ConfigError("\n".join(lines))
-        return target
+        return Change(
+            target,
+            restart_needed(self._current, wanted),
+            nothing=target == self._current,
+            revision=self.revision,
+        )
 
-    def replace(self, wanted: Settings, *, source: str) -> bool:
-        """Put ``wanted`` in force, but for what needs a restart; False if nothing changes.
+    def replace(self, change: Change, *, source: str) -> bool:
+        """Put it in force; False if nothing changes.
 
-        Raises `ConfigError` as `target` does, and then nothing has changed.
+        Raises ValueError if it was made beside other settings than those that run now.
         """
-        target = self.target(wanted)
-        self.restart_needed = restart_needed(self._current, wanted)
+        if change.revision != self.revision:
+            raise ValueError("the settings have changed meanwhile")
+        self.restart_needed = change.restart_needed
         self.last_error = None
-        if target == self._current:
+        if change.nothing:
             return False
-        self._current = target
+        self._current = change.settings
         self.revision += 1
         self.source = source
         self.loaded_at = self._now()
-        self._tell(target)
+        self._tell(change.settings)
         return True
 
     def refuse(self, source: str, reason: str) -> str:

@@ -65,7 +65,7 @@ async def test_what_was_wrong_and_what_needs_a_restart_is_shown(
         port = settings.server.model_copy(update={"port": 9})
         limits = settings.limits.model_copy(update={"concurrency": 3})
         changed = settings.model_copy(update={"server": port, "limits": limits})
-        services.live.replace(changed, source="file")
+        services.live.replace(services.live.change(changed), source="file")
         services.live.refuse("file", f"store.url: not 'valkey//:{SECRET}@h'")
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
