@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +12,11 @@ import limits
 import limits.storage
 import limits.strategies
 import pyrate_limiter as pyrate
+import slowapi
+import slowapi.errors
 import throttled
+from starlette.requests import Request
+from starlette.responses import Response
 from throttled import rate_limiter
 
 from millstream import _core
@@ -53,11 +59,12 @@ def rust_two_scopes(limit: int) -> Decide:
         tokens=1 << 40,
         window_ns=HOUR_NS,
         concurrency=1_000,
+        kibibytes=1 << 20,
     )
     scopes = limiter.scopes([("global", quota), ("model:chat", quota)])
 
     def decide() -> None:
-        lease = limiter.reserve(scopes, clock(), 100)
+        lease = limiter.reserve(scopes, clock(), 100, kibibytes=64)
         if isinstance(lease, _core.Lease):
             limiter.settle(lease, 60, clock())
 
@@ -104,14 +111,40 @@ def throttled_type(using: throttled.RateLimiterType) -> Make:
     return make
 
 
+def slowapi_endpoint(strategy: str) -> Make:
+    """An endpoint that does nothing, under the decorator by which an app limits it."""
+
+    def make(limit: int) -> Decide:
+        logging.getLogger("slowapi").setLevel(logging.CRITICAL)  # it logs every refusal
+        limiter = slowapi.Limiter(key_func=lambda: "key", strategy=strategy)
+        response = Response()
+
+        @limiter.limit(f"{limit}/hour")
+        def endpoint(request: Request) -> Response:
+            return response
+
+        request = Request({"type": "http", "method": "GET", "path": "/", "headers": []})
+
+        def decide() -> None:
+            request.state._rate_limiting_complete = False  # else it decides once per request
+            with contextlib.suppress(slowapi.errors.RateLimitExceeded):
+                endpoint(request)
+
+        return decide
+
+    return make
+
+
 SUBJECTS: dict[str, Make] = {
     "millstream take": rust_take,
     "millstream reserve + settle": rust_lease,
-    "millstream reserve + settle, 2 scopes × 3 dimensions": rust_two_scopes,
+    "millstream reserve + settle, 2 scopes × 4 dimensions": rust_two_scopes,
     "twin take": twin_take,
     "limits fixed window": limits_strategy(limits.strategies.FixedWindowRateLimiter),
     "limits sliding counter": limits_strategy(limits.strategies.SlidingWindowCounterRateLimiter),
     "limits moving window": limits_strategy(limits.strategies.MovingWindowRateLimiter),
+    "slowapi fixed window": slowapi_endpoint("fixed-window"),
+    "slowapi moving window": slowapi_endpoint("moving-window"),
     "pyrate-limiter GCRA": pyrate_state(pyrate.GCRA),
     "pyrate-limiter token bucket": pyrate_state(pyrate.TokenBucket),
     "pyrate-limiter log": pyrate_log,
@@ -119,8 +152,6 @@ SUBJECTS: dict[str, Make] = {
     "throttled-py token bucket": throttled_type(throttled.RateLimiterType.TOKEN_BUCKET),
     "throttled-py GCRA": throttled_type(throttled.RateLimiterType.GCRA),
 }
-
-PEERS = tuple(name for name in SUBJECTS if not name.startswith(("millstream", "twin")))
 
 
 def keys_rust(names: Iterator[str]) -> object:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from random import Random
 from time import monotonic_ns, time_ns
@@ -13,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from millstream.admission import Admission
 from millstream.api import (
+    admin,
     chat,
     completions,
     durable,
@@ -23,13 +25,17 @@ from millstream.api import (
     streams,
 )
 from millstream.api.responses import router as responses
-from millstream.api.services import ServedModel, Services
+from millstream.api.services import Services
 from millstream.assembly.admission import open_admission
 from millstream.assembly.audit import open_audit
 from millstream.assembly.identity import open_authenticator
+from millstream.assembly.limits import book_of
 from millstream.assembly.limits_in_force import LimitsInForce
 from millstream.assembly.middleware import chain
+from millstream.assembly.reload import Reloader
 from millstream.config import (
+    LiveSettings,
+    Loaded,
     Settings,
     StoreSettings,
     StreamSettings,
@@ -71,21 +77,29 @@ class App(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-def create_app(settings: Settings, *, hooks: Sequence[RequestHooks] = ()) -> FastAPI:
+def create_app(configured: Settings | Loaded, *, hooks: Sequence[RequestHooks] = ()) -> FastAPI:
     """The ASGI application for these settings; engines start and end with its lifespan.
 
-    ``hooks`` hear of every request. Raises ConfigError for a file that cannot be opened.
+    Settings that were loaded are loaded again when they change (`ReloadSettings`). ``hooks`` hear
+    of every request. Raises ConfigError for a file that cannot be opened.
     """
-    authenticator = open_authenticator(lambda: settings)
+    reloader = Reloader(configured)
+    live, settings = reloader.live, reloader.live.current
+    authenticator = open_authenticator(lambda: live.current)
     audit, limits = open_audit(settings.audit), LimitsInForce()
     app = App(
         title="Millstream",
-        lifespan=_lifespan(settings, authenticator, limits, audit),
+        lifespan=_lifespan(reloader, authenticator, limits, audit),
         middleware=chain(
-            settings, authenticator=authenticator, limits=limits, audit=audit, hooks=hooks
+            settings,
+            authenticator=authenticator,
+            limits=limits,
+            audit=audit,
+            hooks=hooks,
+            reloads=isinstance(configured, Loaded),
         ),
     )
-    for module in (chat, completions, streams, resume, models, responses, health):
+    for module in (chat, completions, streams, resume, models, responses, health, admin):
         app.include_router(module.router)
     if settings.durable.enabled:
         app.include_router(durable.router)
@@ -94,7 +108,7 @@ def create_app(settings: Settings, *, hooks: Sequence[RequestHooks] = ()) -> Fas
 
 
 def _lifespan(
-    settings: Settings, authenticator: Authenticator, limits: LimitsInForce, audit: AuditLog
+    reloader: Reloader, authenticator: Authenticator, limits: LimitsInForce, audit: AuditLog
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -102,18 +116,23 @@ def _lifespan(
             stack.callback(audit.close)
             stack.push_async_callback(authenticator.close)
             await authenticator.start()
-            app.state.services = await _start(settings, stack)
-            limits.admission = app.state.services.orchestrator.admission
-            app.state.durable = _durable(settings, app.state.services, stack)
+            services = await _start(reloader.live, stack)
+            app.state.services = services
+            limits.admission = services.orchestrator.admission
+            app.state.durable = _durable(reloader.live.current, services, stack)
+            stack.callback(reloader.live.subscribe(partial(_follow_streams, app)))
+            await reloader.start(stack)
             yield
 
     return lifespan
 
 
-async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
+async def _start(live: LiveSettings, stack: AsyncExitStack) -> Services:
     """Everything that one worker runs; the stack gives it all back in reverse order."""
+    settings = live.current
     directory = metrics_directory()
     admission = await open_admission(settings, stack, directory=directory, clock=monotonic_ns)
+    stack.callback(live.subscribe(lambda changed: admission.replace(book_of(changed))))
     others = stack.enter_context(companions(directory))
     metrics = Metrics(settings.models, directory)
     registry = StreamRegistry()
@@ -144,8 +163,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
     sweeper.start()
     drain.install()
     return Services(
-        settings=settings,
-        models=_models(settings, engines),
+        live=live,
         engines=engines,
         orchestrator=orchestrator,
         directory=_directory(settings.store, registry, store, wakeups),
@@ -156,6 +174,7 @@ async def _start(settings: Settings, stack: AsyncExitStack) -> Services:
         clock=monotonic_ns,
         several_workers=others.several,
         retry_ms=partial(retry_ms, Random()),  # noqa: S311 - no secret
+        started=time_ns() // 1_000_000_000,
     )
 
 
@@ -195,6 +214,15 @@ def _durable(
     )
 
 
+def _follow_streams(app: FastAPI, settings: Settings) -> None:
+    """Later reads of durable streams are watched as these settings say."""
+    app.state.durable = replace(
+        app.state.durable,
+        keep_alive_seconds=settings.streams.keep_alive_seconds,
+        blocked_send_seconds=settings.streams.blocked_send_seconds,
+    )
+
+
 def _engine(name: str, settings: TorchEngineSettings, hubs: Hubs) -> Engine:
     options = EngineOptions(
         model=settings.model,
@@ -205,14 +233,6 @@ def _engine(name: str, settings: TorchEngineSettings, hubs: Hubs) -> Engine:
         kv_tokens=settings.kv_tokens,
     )
     return TorchEngine(name, options, hub=hubs.of(name))
-
-
-def _models(settings: Settings, engines: Mapping[str, Engine]) -> dict[str, ServedModel]:
-    created = time_ns() // 1_000_000_000
-    return {
-        name: ServedModel(name, engines[model.routes[0].engine], model, created)
-        for name, model in settings.models.items()
-    }
 
 
 def _orchestrator(

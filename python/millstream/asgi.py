@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from millstream.app import create_app
-from millstream.config import load_settings
+from millstream.config import load
 from millstream.telemetry import logging
 
-_settings = load_settings()
-logging.setup(_settings.log.level, _settings.log.format)
-app = create_app(_settings)
+_loaded = load()
+logging.setup(_loaded.settings.log.level, _loaded.settings.log.format)
+app = create_app(_loaded)
 """Reads its configuration on import, as every server does that is given this name."""

@@ -61,23 +61,21 @@ class Timeline:
 
     now: int
     seen: int
-    ceiling: int = 0
 
     def observe(self, reading: int, memory_ns: int) -> int:
         if reading < self.seen:
             if self.seen - reading > memory_ns:
-                self.ceiling = max(self.ceiling, self.seen)
                 self.seen = reading
             return 0
-        returns = self.seen < self.ceiling <= reading
-        elapsed = reading - (self.ceiling if returns else self.seen)
+        returns = self.seen < self.now <= reading
+        elapsed = reading - (self.now if returns else self.seen)
         self.seen = reading
         self.now += elapsed
         return elapsed
 
     def wait(self, reading: int, delay: int) -> int:
-        returns = self.seen < self.ceiling <= self.seen + delay
-        return (self.ceiling if returns else self.seen) + delay - reading
+        returns = self.seen < self.now <= self.seen + delay
+        return (self.now if returns else self.seen) + delay - reading
 
 
 class Key:

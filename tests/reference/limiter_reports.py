@@ -195,6 +195,19 @@ TIME = (
             Step(100 * MILLISECOND, "take", {}, True),
         ),
     ),
+    Trace(  # 11
+        "what was lived through behind does not pass again when the clock is set right",
+        ("juju/ratelimit#26",),
+        {"g": both(10, 10, 10, SECOND)},
+        (
+            Step(0, "take", {"tokens": 10, "requests": 10}, True),
+            Step(-8 * HOUR, "take", {"tokens": 0}, Refused("requests")),
+            Step(900 * MILLISECOND - 8 * HOUR, "take", {"requests": 9}, True),
+            Step(950 * MILLISECOND, "take", {}, Refused("requests", wait_ns=50 * MILLISECOND)),
+            Step(0, "retry", {}, True),
+            Step(0, "peek", {}, Left(requests=0)),
+        ),
+    ),
     Trace(  # 13
         "sleeping takers get the rate and no more",
         ("redis-cell#13",),

@@ -36,6 +36,8 @@ def check_cost(cost: Cost) -> None:
         amount = getattr(cost, name)
         if not 0 <= amount <= MOST:
             raise ValueError(f"a cost is 0 to 2**40 {name}, not {amount}")
+    if cost.prompt_tokens > cost.tokens:
+        raise ValueError(f"a prompt of {cost.prompt_tokens} tokens exceeds the cost: {cost.tokens}")
 
 
 def impossible(

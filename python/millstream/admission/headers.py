@@ -3,12 +3,15 @@
 The latter is draft-ietf-httpapi-ratelimit-headers: ``RateLimit-Policy`` says what the quotas are,
 ``RateLimit`` what is left of them, each a list of Structured Fields (RFC 9651) with one item a
 dimension. Items are named after the dimension, never after a scope, whose name may be a tenant's.
-"tokens" is no registered quota unit; it stands for those of prompts and completions together.
+Two quota units are none of the registered ones: "tokens" are those of prompts and completions
+together, "bytes-in-flight" the memory that open streams hold.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
+
+from millstream.admission.policies import KIBIBYTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +21,14 @@ if TYPE_CHECKING:
     from millstream.admission.policies import Limits
 
 _NANOSECONDS_PER_SECOND = 1_000_000_000
-_UNITS = {"requests": "", "tokens": ';qu="tokens"', "concurrency": ';qu="concurrent-requests"'}
+_UNITS = {
+    "requests": "",
+    "tokens": ';qu="tokens"',
+    "concurrency": ';qu="concurrent-requests"',
+    "bytes": ';qu="bytes-in-flight"',
+}
+_HELD = frozenset({"concurrency", "bytes"})
+"""Nobody knows when these come back: streams end when they end."""
 _LARGEST_INTEGER = 999_999_999_999_999
 """Structured Fields have no larger ones."""
 
@@ -149,14 +159,13 @@ def _metered(snapshot: Snapshot) -> Iterator[tuple[str, Meter]]:
 def _policy(dimension: str, meter: Meter, limits: Limits | None) -> str:
     seconds = None if limits is None else _window_seconds(dimension, limits)
     window = "" if seconds is None else f";w={_integer(seconds)}"
-    return f'"{dimension}";q={_integer(meter.limit)}{window}{_UNITS[dimension]}'
+    return f'"{dimension}";q={_amount(dimension, meter.limit)}{window}{_UNITS[dimension]}'
 
 
 def _left(dimension: str, meter: Meter) -> str:
-    # Nobody knows when a place among the open streams comes back.
     seconds = -(-meter.reset_ns // _NANOSECONDS_PER_SECOND)
-    reset = "" if dimension == "concurrency" else f";t={_integer(seconds)}"
-    return f'"{dimension}";r={_integer(meter.remaining)}{reset}'
+    reset = "" if dimension in _HELD else f";t={_integer(seconds)}"
+    return f'"{dimension}";r={_amount(dimension, meter.remaining)}{reset}'
 
 
 def _window_seconds(dimension: str, limits: Limits) -> int | None:
@@ -167,6 +176,10 @@ def _window_seconds(dimension: str, limits: Limits) -> int | None:
         filled = limits.requests.burst / limits.requests.fraction
         return -(-filled.numerator // filled.denominator)
     return None
+
+
+def _amount(dimension: str, value: int) -> int:
+    return _integer(value * KIBIBYTE if dimension == "bytes" else value)
 
 
 def _integer(value: int) -> int:

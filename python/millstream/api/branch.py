@@ -65,8 +65,8 @@ def context_length_of(served: ServedModel) -> int:
 
 
 def deadlines_of(served: ServedModel) -> Deadlines:
-    """How long a request to this model may take."""
-    timeouts = served.settings.timeouts
+    """How long a request to this model may take, for its tenant."""
+    timeouts = served.timeouts
     return Deadlines(
         first_token_ns=_nanoseconds(timeouts.first_token_seconds),
         idle_ns=_nanoseconds(timeouts.idle_seconds),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from millstream.api.allowed import allowed_model
 from millstream.api.branch import branch_request
 from millstream.api.parameters import refuse_unsupported
 from millstream.api.prompts import Prompt, chat_prompt, text_prompt
@@ -13,23 +15,48 @@ from millstream.api.schemas import BranchFields, CreateStreamRequest
 from millstream.errors import InvalidParameter, RequestError
 
 if TYPE_CHECKING:
-    from millstream.api.services import Services
+    from starlette.requests import Request
+
+    from millstream.api.services import ServedModel, Services
     from millstream.streams.orchestrator import BranchRequest
 
 # A branch that sets one of these means it instead of the other one of the common fields.
 _ALTERNATIVES = (("messages", "prompt"), ("max_tokens", "max_completion_tokens"))
 
 
-async def branch_requests(
-    body: CreateStreamRequest, services: Services
-) -> tuple[BranchRequest, ...]:
-    """Every branch in tokens; raises `RequestError` with the path of the first wrong field."""
+@dataclass(frozen=True, slots=True)
+class ServedBranch:
+    """What one branch asks of which model; ``where`` goes before the names of its fields."""
+
+    where: str
+    fields: BranchFields
+    model: ServedModel
+
+
+def served_branches(
+    request: Request, body: CreateStreamRequest, services: Services
+) -> tuple[ServedBranch, ...]:
+    """Every branch with its model, before anything is begun.
+
+    Raises `RequestError` with the path of the first wrong field, and `NotAllowed` for a model that
+    the tenant may not use.
+    """
     refuse_unsupported(body.model_extra, CreateStreamRequest.model_fields)
-    requests = []
+    served = []
     for where, fields in _branches(body):
         with _located(where):
-            model = services.model(_required(fields.model))
-            requests.append(await branch_request(model, fields, _prompt(fields)))
+            model = allowed_model(request, services, _required(fields.model))
+            served.append(ServedBranch(where, fields, model))
+    return tuple(served)
+
+
+async def branch_requests(branches: Sequence[ServedBranch]) -> tuple[BranchRequest, ...]:
+    """Every branch in tokens; raises `RequestError` with the path of the first wrong field."""
+    requests = []
+    for branch in branches:
+        with _located(branch.where):
+            prompt = _prompt(branch.fields)
+            requests.append(await branch_request(branch.model, branch.fields, prompt))
     return tuple(requests)
 
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from millstream.api.allowed import route
 from millstream.api.body import read_json
 from millstream.api.dialect import CHAT
 from millstream.api.generation import answer
@@ -17,7 +18,7 @@ from millstream.api.services import services
 router = APIRouter()
 
 
-@router.post("/v1/chat/completions", dependencies=[requires("chat:create")])
+@router.post("/v1/chat/completions", dependencies=[requires("chat:create"), route("chat")])
 async def create_chat_completion(request: Request) -> Response:
     """Answer a conversation, streamed or whole."""
     parts = services(request)

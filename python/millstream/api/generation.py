@@ -8,6 +8,7 @@ from starlette.responses import Response
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
 from millstream.api.adapting import adapts
+from millstream.api.allowed import allowed_model
 from millstream.api.branch import branch_request
 from millstream.api.dialect import Dialect
 from millstream.api.idempotency import Keyed, keyed
@@ -18,7 +19,7 @@ from millstream.api.prompts import Prompt
 from millstream.api.ratelimit import refusal_response
 from millstream.api.retention import refuse_unless_found_again
 from millstream.api.schemas import GenerationRequest
-from millstream.api.services import Services
+from millstream.api.services import ServedModel, Services
 from millstream.api.streamed import streamed_answer
 from millstream.api.tenant import tenant_of
 from millstream.api.whole import whole_answer
@@ -37,9 +38,10 @@ async def answer(
     refuse_unsupported(body.model_extra, type(body).model_fields)
     check_stream_options(body.stream_options, streamed=body.stream)
     framing = framing_for(request) if body.stream else None
+    served = allowed_model(request, services, body.model)
     key = keyed(request, tenant_of(request), body)
     opened = await replay(services, key) or await _open(
-        request, body, prompt, key, dialect=dialect, services=services
+        request, body, prompt, key, served, dialect=dialect, services=services
     )
     if isinstance(opened, Refusal):
         services.metrics.refusal(opened.scope_kind, opened.dimension)
@@ -55,13 +57,12 @@ async def _open(
     body: GenerationRequest,
     prompt: Prompt,
     key: Keyed | None,
+    served: ServedModel,
     *,
     dialect: Dialect,
     services: Services,
 ) -> Opened | Refusal:
-    served, tenant = services.model(body.model), tenant_of(request)
-    policy = services.settings.stream_policy(tenant, served.name)
-    opt_ins = openai_opt_ins(request, body, policy)
+    opt_ins = openai_opt_ins(request, body, served.policy)
     refuse_unless_found_again(services, resumable=opt_ins.resumable, key=key)
     generation = Generation(
         route=dialect.object,
@@ -69,8 +70,8 @@ async def _open(
         id_prefix=dialect.id_prefix,
         branches=(await branch_request(served, body, prompt),),
         streamed=bool(body.stream),
-        policy=policy,
-        tenant=tenant,
+        policy=served.policy,
+        tenant=tenant_of(request),
         include_usage=opt_ins.include_usage,
         metadata=opt_ins.metadata,
         fields=opt_ins.fields,

@@ -85,7 +85,7 @@ async def resumed_answer(
         deliveries=services.deliveries,
         media_type=asked.framing.media_type,
         headers=headers,
-        policy=services.policy_of(stream.descriptor),
+        policy=stream.descriptor,
         typed_end=dialect in TYPED_END,
         preface=preface,
         expiry=expiry_of(request, services, stream, dialect=dialect, framing=asked.framing.framing),

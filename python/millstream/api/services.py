@@ -12,10 +12,16 @@ from starlette.requests import Request
 from millstream.errors import UnknownModel
 
 if TYPE_CHECKING:
-    from millstream.config import ModelSettings, ServerSettings, Settings, StreamPolicy
+    from millstream.config import (
+        LiveSettings,
+        ModelSettings,
+        ServerSettings,
+        Settings,
+        StreamPolicy,
+        TimeoutSettings,
+    )
     from millstream.engines.base import Engine
     from millstream.store.base import StreamStore
-    from millstream.store.descriptor import Descriptor
     from millstream.streams.deliveries import Deliveries
     from millstream.streams.directory import Directory
     from millstream.streams.drain import Drain
@@ -25,20 +31,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A name that clients use, and the engine that answers for it."""
+    """A name that a client uses, the engine that answers for it, and what holds for its tenant.
+
+    All of it is of one moment: what changes in the settings meanwhile is for the next request.
+    """
 
     name: str
     engine: Engine
     settings: ModelSettings
-    created: int
+    policy: StreamPolicy
+    timeouts: TimeoutSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
     """One instance a worker."""
 
-    settings: Settings
-    models: Mapping[str, ServedModel]
+    live: LiveSettings
     engines: Mapping[str, Engine]
     orchestrator: Orchestrator
     directory: Directory
@@ -51,24 +60,37 @@ class Services:
     """Whether other workers of this server live, which no setting tells under one's own Granian."""
     retry_ms: Callable[[], int]
     """When a client that loses its connection should come back, each at another time."""
+    started: int
+    """Unix seconds of the worker's start."""
     wall_clock: Callable[[], int] = time_ns
     """Unix time in nanoseconds."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force at this moment: read them once for one decision."""
+        return self.live.current
 
     @property
     def server(self) -> ServerSettings:
         """How the server listens."""
         return self.settings.server
 
-    def model(self, name: str) -> ServedModel:
-        """The model of this name; raises `UnknownModel`."""
-        served = self.models.get(name)
-        if served is None:
-            raise UnknownModel(f"The model '{name[:200]}' does not exist.", param="model")
-        return served
+    def model(self, name: str, tenant: str) -> ServedModel:
+        """The model of this name, for this tenant; raises `UnknownModel`.
 
-    def policy_of(self, descriptor: Descriptor) -> StreamPolicy:
-        """What holds for the connections of this stream: of several models the first one's word."""
-        return self.settings.stream_policy(descriptor.tenant, descriptor.branches[0].model)
+        Whether the tenant may use it, `api.allowed` says.
+        """
+        current = self.settings
+        found = current.models.get(name)
+        if found is None:
+            raise UnknownModel(f"The model '{name[:200]}' does not exist.", param="model")
+        return ServedModel(
+            name,
+            self.engines[found.routes[0].engine],
+            found,
+            current.stream_policy(tenant, name),
+            current.timeouts(tenant, name),
+        )
 
 
 def services(request: Request) -> Services:

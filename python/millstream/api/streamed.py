@@ -60,7 +60,7 @@ def _from_the_first(
             deliveries=services.deliveries,
             media_type=framing.media_type,
             headers=opened.headers,
-            policy=services.policy_of(descriptor),
+            policy=descriptor,
             typed_end=descriptor.dialect in TYPED_END,
             preface=preface,
             expiry=expiry_of(

@@ -11,8 +11,9 @@ from starlette.responses import JSONResponse, Response
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
 from millstream.api.adapting import adapts
+from millstream.api.allowed import route
 from millstream.api.body import read_json
-from millstream.api.branches import branch_requests
+from millstream.api.branches import branch_requests, served_branches
 from millstream.api.dialect import NATIVE
 from millstream.api.idempotency import Keyed, keyed
 from millstream.api.named import check_name, known_stream, unknown_stream
@@ -29,13 +30,16 @@ from millstream.errors import InvalidParameter, UnsupportedParameter
 from millstream.streams.orchestrator import Generation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from millstream.api.branches import ServedBranch
     from millstream.config import StreamPolicy
     from millstream.streams.orchestrator import BranchRequest
 
 router = APIRouter()
 
 
-@router.post("/v1/streams", dependencies=[requires("chat:create")])
+@router.post("/v1/streams", dependencies=[requires("chat:create"), route("streams")])
 async def create_stream(request: Request) -> Response:
     """Generate from one model or several at once, on one connection or on none."""
     parts = services(request)
@@ -47,7 +51,8 @@ async def create_stream(request: Request) -> Response:
     )
     framing = None if body.stream is False else framing_for(request)
     key = keyed(request, tenant_of(request), body)
-    opened = await replay(parts, key) or await _open(request, body, parts, key)
+    branches = served_branches(request, body, parts)
+    opened = await replay(parts, key) or await _open(request, body, parts, key, branches)
     if isinstance(opened, Refusal):
         parts.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
@@ -80,12 +85,16 @@ async def cancel_stream(request: Request, stream_id: str) -> Response:
 
 
 async def _open(
-    request: Request, body: CreateStreamRequest, parts: Services, key: Keyed | None
+    request: Request,
+    body: CreateStreamRequest,
+    parts: Services,
+    key: Keyed | None,
+    served: Sequence[ServedBranch],
 ) -> Opened | Refusal:
     streamed, tenant = body.stream is not False, tenant_of(request)
-    branches = await branch_requests(body, parts)
+    branches = await branch_requests(served)
     # Of several models the first one's policy holds for the stream that they share.
-    policy = parts.settings.stream_policy(tenant, branches[0].model)
+    policy = served[0].model.policy
     opt_ins = native_opt_ins(request, body, policy)
     _check_readable(streamed, opt_ins)
     refuse_unless_found_again(parts, resumable=opt_ins.resumable, key=key)

@@ -25,7 +25,7 @@ def open_limiter(
 
     ``clock`` is monotonic, in nanoseconds. Raises `ConfigError` if a package is missing.
     """
-    ttl_ns = lease_ttl_ns(settings)
+    ttl_ns = lease_ttl_ns()
     if settings.limiter.kind == "memory":
         return MemoryLimiter(clock=clock, lease_ttl_ns=ttl_ns)
     try:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from millstream.config import BytesLimit, LimitSettings, RequestLimit, Settings
 
 LEASE_MARGIN_SECONDS = 300.0
+LONGEST_TOTAL_SECONDS = 86_400.0
+"""What `timeouts.total_seconds` may be at most."""
 
 
 def book_of(settings: Settings) -> LimitBook:
@@ -63,11 +65,12 @@ def limited(settings: Settings) -> bool:
     return any(scope.dimensions() for scope in _all(settings))
 
 
-def lease_ttl_ns(settings: Settings) -> int:
-    """For leases that nobody renews: no stream outlives its deadline by more than a sweep."""
-    totals = [model.timeouts.total_seconds for model in settings.models.values()]
-    totals += [tenant.timeouts.total_seconds or 0.0 for tenant in settings.tenants.values()]
-    return int((max(totals) + LEASE_MARGIN_SECONDS) * 1e9)
+def lease_ttl_ns() -> int:
+    """For leases that nobody renews: no stream outlives its deadline by more than a sweep.
+
+    The longest that can be set, as deadlines may be raised while the server runs.
+    """
+    return int((LONGEST_TOTAL_SECONDS + LEASE_MARGIN_SECONDS) * 1e9)
 
 
 def _all(settings: Settings) -> Iterator[LimitSettings]:

@@ -34,28 +34,32 @@ def chain(
     limits: LimitsInForce,
     audit: AuditLog,
     hooks: Sequence[RequestHooks] = (),
+    reloads: bool = False,
 ) -> list[Middleware]:
-    """Every middleware of the server, outermost first; what is switched off is left out."""
+    """Every middleware of the server, outermost first; what is switched off is left out.
+
+    ``reloads``: limits may come while the server runs.
+    """
     return [
         *cors.middleware(settings.server.cors_origins),
         Middleware(RequestIdMiddleware),
         # Around whatever may refuse: a refusal is an outcome too.
         *([Middleware(HookMiddleware, hooks=hooks)] if hooks else []),
         Middleware(AuthenticationMiddleware, authenticator=authenticator, audit=audit),
-        *_limits(settings, limits),
+        *_limits(settings, limits, reloads=reloads),
         *([Middleware(AuditMiddleware, audit=audit)] if settings.audit.kind != "off" else []),
         *([Middleware(AccessLogMiddleware)] if settings.log.access else []),
         Middleware(FailureMiddleware),
     ]
 
 
-def _limits(settings: Settings, limits: LimitsInForce) -> list[Middleware]:
+def _limits(settings: Settings, limits: LimitsInForce, *, reloads: bool) -> list[Middleware]:
     """Says what is left; the routes reserve, who have read the body and count its tokens.
 
     Not with a shared limiter: every request would wait for an answer over the network, and the
     routes have the figure from their reservation anyway.
     """
-    if settings.limiter.kind != "memory" or not limited(settings):
+    if settings.limiter.kind != "memory" or not (limited(settings) or reloads):
         return []
     return [
         Middleware(

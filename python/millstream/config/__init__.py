@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from millstream.config.audit import AuditSettings
 from millstream.config.auth import AuthSettings, ClaimSettings, JwtSettings
+from millstream.config.document import Document
 from millstream.config.durable import DurableSettings
 from millstream.config.engines import DEMO_MODEL, TorchEngineSettings
 from millstream.config.limiter import LimiterSettings
@@ -14,6 +15,7 @@ from millstream.config.limits import (
     RequestLimit,
     TokenLimit,
 )
+from millstream.config.live import LiveSettings
 from millstream.config.load import Loaded, load, load_settings
 from millstream.config.models import ModelSettings, RouteSettings, TimeoutOverrides, TimeoutSettings
 from millstream.config.reload import ReloadSettings
@@ -30,10 +32,12 @@ __all__ = [
     "AuthSettings",
     "BytesLimit",
     "ClaimSettings",
+    "Document",
     "DurableSettings",
     "JwtSettings",
     "LimitSettings",
     "LimiterSettings",
+    "LiveSettings",
     "Loaded",
     "LogSettings",
     "ModelSettings",

@@ -57,7 +57,7 @@ class JwtSettings(Section):
 
 
 class ClaimSettings(Section):
-    """Names of the claims that are read; a dot goes one level down."""
+    """Names of the claims that are read; a dot goes one level down, but in a URL."""
 
     tenant: Annotated[str, Field(min_length=1, max_length=128)] = "tenant"
     """Whose request it is."""

@@ -12,7 +12,7 @@ from millstream.config.durable import DurableSettings
 from millstream.config.engines import TorchEngineSettings
 from millstream.config.limiter import LimiterSettings
 from millstream.config.limits import LimitSettings
-from millstream.config.models import ModelSettings
+from millstream.config.models import ModelSettings, TimeoutSettings
 from millstream.config.reload import ReloadSettings
 from millstream.config.section import Section
 from millstream.config.server import LogSettings, ServerSettings
@@ -64,3 +64,11 @@ class Settings(Section):
         if tenant in self.tenants:
             overrides.append(self.tenants[tenant].streams)
         return policy_of(self.streams, *overrides)
+
+    def timeouts(self, tenant: str, model: str) -> TimeoutSettings:
+        """How long this tenant's streams of this model may take: the tenant's word goes first."""
+        served = self.models[model].timeouts if model in self.models else TimeoutSettings()
+        if tenant not in self.tenants:
+            return served
+        own = self.tenants[tenant].timeouts.model_dump(exclude_none=True)
+        return served.model_copy(update=own) if own else served

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
+from millstream.config.document import Document
 from millstream.config.engines import DEMO_MODEL
 from millstream.errors import ConfigError
 
@@ -61,13 +63,15 @@ def find_file(path: Path | None, environ: Mapping[str, str]) -> Path | None:
 
 
 def collect(
-    path: Path | None, environ: Mapping[str, str], overrides: Mapping[Keys, tuple[object, str]]
+    document: Document | None,
+    environ: Mapping[str, str],
+    overrides: Mapping[Keys, tuple[object, str]],
 ) -> Sources:
     """Reads every source. ``overrides`` maps keys to a value and the option that gave it."""
     sources = Sources()
-    if path is not None:
-        for keys, value in _leaves(_parse_file(path)):
-            sources.set(keys, value, str(path))
+    if document is not None:
+        for keys, value in _leaves(_parse(document)):
+            sources.set(keys, value, document.origin)
     if "engines" not in sources.tree:
         sources.tree["engines"] = {"local": {}}
     _apply_environment(sources, environ, models=False)
@@ -78,15 +82,25 @@ def collect(
     return sources
 
 
-def _parse_file(path: Path) -> Tree:
+def read_document(path: Path) -> Document:
+    """The file as it is now; raises `ConfigError`."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        with path.open("rb") as file:
+            text, status = file.read(), os.fstat(file.fileno())
+        return Document(status.st_mtime_ns, text.decode(), str(path))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8 (byte {error.start})") from error
+
+
+def _parse(document: Document) -> Tree:
+    try:
+        return tomllib.loads(document.text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: is not TOML: {error}") from error
+        raise ConfigError(f"{document.origin}: is not TOML: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{document.origin}: is not TOML: nested too deeply") from None
 
 
 def _leaves(tree: Mapping[str, object], above: Keys = ()) -> Iterator[tuple[Keys, object]]:

@@ -18,9 +18,9 @@ class TenantSettings(Section):
     """One tenant; `default` is whoever need not say who they are."""
 
     models: tuple[str, ...] | None = None
-    """Models that this tenant may use; unset is all."""
+    """Models that this tenant may use; unset is all, empty is none."""
     routes: tuple[RouteName, ...] | None = None
-    """Routes that this tenant may call; unset is all."""
+    """What this tenant may begin; unset is all. It may always read and cancel what it has begun."""
     limits: LimitSettings = LimitSettings()
     """What this tenant may use of all models together."""
     model_limits: Annotated[dict[str, LimitSettings], Field(default_factory=dict)]
@@ -28,10 +28,13 @@ class TenantSettings(Section):
     priority: Annotated[int, Field(ge=0, le=7)] = 3
     """Urgency in the queue (RFC 9218): 0 goes first; a request may ask for less, never for more."""
     timeouts: TimeoutOverrides = TimeoutOverrides()
-    """How long this tenant's streams may take."""
+    """How long this tenant's streams may take, where it is not as with the model."""
     streams: StreamOverrides = StreamOverrides()
     """How this tenant's streams are kept and watched."""
     tier: Literal["P0", "P1", "P2", "P3"] | None = None
-    """What is shed first when capacity is short: P3 before P0; unset is the model's."""
+    """What is shed first when capacity is short, P3 before P0; unset is the model's.
+
+    It is kept and shown; nothing is shed by it yet.
+    """
     on_expiry: Literal["finish", "cut"] = "finish"
     """Whether a connection whose token expires goes on to the stream's end, or is cut."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from millstream.config.limits import LimitSettings
 from millstream.config.problems import Location, Problem, dotted, nearest
@@ -10,10 +10,14 @@ from millstream.config.settings import Settings
 from millstream.config.streams import StreamOverrides, StreamPolicy
 
 
-def problems_of(settings: Settings) -> list[Problem]:
-    """Everything that is wrong with the configuration as a whole."""
+def problems_of(settings: Settings, *, promised: Collection[str] = ()) -> list[Problem]:
+    """Everything that is wrong with the configuration as a whole.
+
+    Tenants may also name the models that are ``promised``, though they are not served yet.
+    """
     return [
         *_unknown_engines(settings),
+        *_unknown_models(settings, {*settings.models, *promised}),
         *_limits_over_workers(settings),
         *_durable_over_workers(settings),
         *_resumption_over_workers(settings),
@@ -30,6 +34,20 @@ def _unknown_engines(settings: Settings) -> Iterator[Problem]:
                     ("models", name, "routes", index, "engine"),
                     f"there is no engine `{route.engine}`; "
                     + nearest(route.engine, settings.engines),
+                )
+
+
+def _unknown_models(settings: Settings, known: Collection[str]) -> Iterator[Problem]:
+    for name, tenant in settings.tenants.items():
+        places: list[tuple[Location, str]] = [
+            *((("models", index), model) for index, model in enumerate(tenant.models or ())),
+            *((("model_limits", model), model) for model in tenant.model_limits),
+        ]
+        for location, model in places:
+            if model not in known:
+                yield Problem(
+                    ("tenants", name, *location),
+                    f"there is no model `{model}`; {nearest(model, known)}",
                 )
 
 

@@ -35,7 +35,7 @@ class Admitted(RequestEvent):
     """The limits have let it pass."""
 
     quota_remaining: int | None
-    """Tokens left in the tightest scope before its own cost; None is no limit."""
+    """Tokens left in the tightest scope beside what it holds itself; None is no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,5 +41,9 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = 1 << 20
     max_records: int = 65536
     retention_seconds: float = 600.0
+    keep_alive_seconds: float = 10.0
+    """Silence after which a reader is sent a comment; 0 sends none."""
+    blocked_send_seconds: float = 30.0
+    """How long a reader may take nothing before its connection is given up."""
     response: str | None = None
     """Of a stream in the Responses dialect: its Response object as JSON, less what changes."""

@@ -272,6 +272,8 @@ def _descriptor(
         max_bytes=max_bytes,
         max_records=policy.max_records if generation.streamed else LARGEST_LOG,
         retention_seconds=policy.retention_seconds,
+        keep_alive_seconds=policy.keep_alive_seconds,
+        blocked_send_seconds=policy.blocked_send_seconds,
         response=generation.response,
     )
 

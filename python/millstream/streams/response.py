@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from time import monotonic_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from starlette.responses import Response
 
@@ -16,7 +16,6 @@ from millstream.types import Failure
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from millstream.config import StreamPolicy
     from millstream.streams.deliveries import Deliveries
     from millstream.streams.expiry import Expiry
     from millstream.streams.frames import FrameReader
@@ -35,6 +34,20 @@ OVERRUN = Failure(
 
 DETACHED = "detached"
 """What the state of a request calls the outcome of a stream that goes on without it."""
+
+
+class ReaderPolicy(Protocol):
+    """How the connection of a reader is watched: a `Descriptor` says so, and a `StreamPolicy`."""
+
+    @property
+    def keep_alive_seconds(self) -> float:
+        """Silence after which a comment is sent; 0 sends none."""
+        ...
+
+    @property
+    def blocked_send_seconds(self) -> float:
+        """How long a client may take nothing before its connection is given up."""
+        ...
 
 
 class StreamResponse(Response):
@@ -61,7 +74,7 @@ class StreamResponse(Response):
         deliveries: Deliveries,
         media_type: str = EVENT_STREAM,
         headers: Mapping[str, str] | None = None,
-        policy: StreamPolicy | None = None,
+        policy: ReaderPolicy | None = None,
         typed_end: bool = False,
         preface: bytes = b"",
         overrun: Callable[[FrameReader], bytes] | None = None,

@@ -7,8 +7,8 @@ use std::thread;
 
 use millstream_core::clock::{Clock, FakeClock};
 use millstream_core::limiter::{
-    Cost, Denied, Dimension, Limiter, LimiterError, LimiterOptions, Quota, RequestRate, ScopeSet,
-    TokenWindow,
+    Cost, Denied, Dimension, Lease, Limiter, LimiterError, LimiterOptions, Quota, RequestRate,
+    ScopeSet, TokenWindow,
 };
 use proptest::prelude::*;
 
@@ -163,27 +163,6 @@ fn a_sweep_in_another_thread_gives_no_slot_twice() {
     assert_eq!(admitted, 500);
 }
 
-/// `PyrateLimiter#156`, `better-auth#4472`, `governor#171`: keys that came once stayed forever.
-#[test]
-fn a_million_keys_stay_within_the_bound_and_leave() {
-    let limiter = limiter(10_000, 8);
-    let quota = quota(Some((1, 1)), Some(10), None);
-    for number in 0..1_000_000_u64 {
-        let scopes = one(&limiter, &number.to_string(), &quota);
-        let _ = limiter.take(&scopes, tokens(1), number * 10);
-    }
-    assert!(limiter.keys() <= 10_000);
-    let hot: Vec<_> = (0..64)
-        .map(|key| one(&limiter, &format!("hot{key}"), &quota))
-        .collect();
-    for step in 0..2_000 {
-        for scopes in &hot {
-            let _ = limiter.take(scopes, tokens(1), 60 * SECOND + step);
-        }
-    }
-    assert!(limiter.keys() <= 64);
-}
-
 #[test]
 fn a_key_with_an_open_lease_is_not_forgotten() {
     let limiter = limiter(100, 1);
@@ -242,6 +221,53 @@ proptest! {
             };
             prop_assert!(seen(true) <= 100);
             prop_assert!(seen(false) <= 150);
+        }
+    }
+
+    /// Whatever ends, in whatever way and under whichever quota: what is held is the sum over the
+    /// open leases, and a lease is opened exactly if its memory fits beside the others'.
+    #[test]
+    fn memory_is_held_by_open_leases_alone(
+        calls in prop::collection::vec((0_u64..30, 0_i64..70, 0_u8..5, 0_usize..4, 40_u64..120), 1..150),
+    ) {
+        const TTL: u64 = 100;
+        let options = LimiterOptions { lease_ttl_ns: TTL, ..LimiterOptions::default() };
+        let limiter = Limiter::new(options).unwrap();
+        let mut now = SECOND;
+        let mut open: Vec<(u64, i64, Lease)> = Vec::new();
+        for (step, kibibytes, ending, which, limit) in calls {
+            now += step;
+            open.retain(|(expiry, ..)| *expiry > now);
+            let quota = Arc::new(Quota::new(None, None, None, Some(limit)).unwrap());
+            let scopes = one(&limiter, "global", &quota);
+            let held: i64 = open.iter().map(|(_, kibibytes, _)| kibibytes).sum();
+            let left = limit.saturating_sub(held.cast_unsigned());
+            let meter = limiter.peek(&scopes, now).unwrap().bytes.unwrap();
+            prop_assert_eq!((meter.remaining, meter.reset_ns), (left, 0));
+            if ending < 3 && which < open.len() {
+                let (_, _, lease) = open.swap_remove(which);
+                let ended = match ending {
+                    0 => limiter.settle(&lease, 0, now),
+                    1 => limiter.cancel(&lease, 0, now),
+                    _ => limiter.undo(&lease, now),
+                };
+                prop_assert!(ended.unwrap());
+                continue;
+            }
+            let cost = Cost::new(1, 0, 0, kibibytes).unwrap();
+            match limiter.reserve(&scopes, cost, now) {
+                Ok(lease) => {
+                    prop_assert!(kibibytes == 0 || kibibytes.cast_unsigned() <= left);
+                    open.push((now + TTL, kibibytes, lease));
+                }
+                Err(Denied::Refused(refusal)) => {
+                    prop_assert!(kibibytes > 0 && kibibytes.cast_unsigned() > left);
+                    prop_assert_eq!(refusal.dimension, Dimension::Bytes);
+                    prop_assert_eq!(refusal.permanent, kibibytes.cast_unsigned() > limit);
+                    prop_assert_eq!(refusal.wait_ns, 0);
+                }
+                Err(denied) => prop_assert!(false, "{denied}"),
+            }
         }
     }
 }

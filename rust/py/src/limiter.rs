@@ -35,6 +35,7 @@ struct Quota(Arc<core::Quota>);
 impl Quota {
     #[new]
     #[pyo3(signature = (*, rate=None, period_ns=1_000_000_000, burst=None, tokens=None, window_ns=None, slots=16, concurrency=None, kibibytes=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new(
         rate: Option<u64>,
         period_ns: u64,
@@ -258,7 +259,6 @@ impl Limiter {
     #[pyo3(signature = (scopes, now_ns, tokens=0, requests=1, prompt=0, kibibytes=0))]
     fn reserve<'py>(
         &self,
-        py: Python<'py>,
         scopes: &Bound<'py, Scopes>,
         now_ns: u64,
         tokens: i64,
@@ -268,7 +268,7 @@ impl Limiter {
     ) -> PyResult<Bound<'py, PyAny>> {
         let cost = Cost::new(requests, tokens, prompt, kibibytes).map_err(invalid)?;
         match self.0.reserve(&scopes.get().0, cost, now_ns) {
-            Ok(lease) => Ok(Bound::new(py, Lease(lease))?.into_any()),
+            Ok(lease) => Ok(Bound::new(scopes.py(), Lease(lease))?.into_any()),
             Err(denied) => refuse(scopes, denied),
         }
     }

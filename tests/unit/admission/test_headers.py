@@ -9,6 +9,7 @@ import http_sf
 import pytest
 
 from millstream.admission import (
+    BytesInFlight,
     Cost,
     Lease,
     Limits,
@@ -74,6 +75,16 @@ def test_what_is_left_comes_with_the_seconds_until_all_of_it_is_back() -> None:
         "tokens": {"r": 39_600, "t": 2},
         "concurrency": {"r": 63},
     }
+
+
+def test_memory_in_flight_is_told_in_bytes_without_a_time() -> None:
+    limits = Limits(bytes_in_flight=BytesInFlight(8192))
+    limiter = MemoryLimiter(clock=lambda: 0)
+    lease = limiter.try_reserve((ScopedLimits("global", limits),), Cost(1, kibibytes=3))
+    assert isinstance(lease, Lease)
+    headers = lease_headers([lease])
+    assert items(headers["ratelimit-policy"]) == {"bytes": {"q": 8192, "qu": "bytes-in-flight"}}
+    assert items(headers["ratelimit"]) == {"bytes": {"r": 5 * 1024}}
 
 
 def test_no_field_names_a_scope() -> None:

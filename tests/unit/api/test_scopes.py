@@ -27,6 +27,7 @@ keys_file = "KEYS"
 """
 
 SCOPES = {
+    ("GET", "/admin/config"): "admin:config",
     ("DELETE", "/v1/durable/{path:path}"): "durable:write",
     ("DELETE", "/v1/responses/{response_id}"): "streams:cancel",
     ("GET", "/metrics"): "metrics:read",

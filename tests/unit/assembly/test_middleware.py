@@ -164,15 +164,15 @@ async def test_hooks_hear_of_refusals_too(client: httpx.AsyncClient, heard: Hear
     ]
 
 
-async def test_the_quota_is_what_was_left_before_the_request(
+async def test_the_quota_is_what_is_left_beside_the_request(
     client: httpx.AsyncClient, heard: Heard
 ) -> None:
     asked = {**ASKED, "model": "limited"}
     for _ in range(2):
         assert (await client.post(COMPLETIONS, json=asked)).status_code == 200
     await settle()
-    before = [event.quota_remaining for event in heard.events if isinstance(event, Admitted)]
-    assert before == [40, 30]
+    left = [event.quota_remaining for event in heard.events if isinstance(event, Admitted)]
+    assert left == [29, 19]
 
 
 async def test_a_stream_that_nobody_waits_for_has_its_outcome_later(

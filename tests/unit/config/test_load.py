@@ -266,3 +266,20 @@ resumable_default = true
     assert load_settings(write(tmp_path, text), environ={}).server.workers == 1
     shared = write(tmp_path, text + '[store]\nkind = "valkey"\n')
     assert load_settings(shared, environ=workers).store.kind == "valkey"
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ('models = ["m", "chta"]', "tenants.acme.models[1]"),
+        ("model_limits.chta = { concurrency = 1 }", "tenants.acme.model_limits.chta"),
+    ],
+)
+def test_a_tenant_names_models_that_there_are(tmp_path: Path, table: str, key: str) -> None:
+    path = tmp_path / "tenants.toml"
+    models = "".join(f'[models.{name}]\nroutes = [{{ engine = "local" }}]\n' for name in "mn")
+    models += '[models.chat]\nroutes = [{ engine = "local" }]\n'
+    path.write_text(f"{models}[tenants.acme]\n{table}\n")
+    with pytest.raises(ConfigError) as refused:
+        load_settings(path, environ={})
+    assert str(refused.value) == (f"{path}: {key}: there is no model `chta`; did you mean `chat`?")

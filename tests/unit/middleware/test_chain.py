@@ -137,6 +137,8 @@ async def test_fields_of_the_chain_stand_behind_the_apps_own_outermost_first() -
         b"x-ratelimit-limit-requests",
         b"x-ratelimit-remaining-requests",
         b"x-ratelimit-reset-requests",
+        b"ratelimit-policy",
+        b"ratelimit",
     ]
     assert START["headers"] == [(b"a", b"b")]
 

@@ -89,7 +89,11 @@ async def test_a_request_is_reserved_for_before_and_charged_after(bench: Bench) 
         "x-ratelimit-limit-tokens": "100",
         "x-ratelimit-remaining-tokens": "90",
         "x-ratelimit-reset-tokens": exchange.fields["x-ratelimit-reset-tokens"],
+        "ratelimit-policy": exchange.fields["ratelimit-policy"],
+        "ratelimit": exchange.fields["ratelimit"],
     }
+    assert exchange.fields["ratelimit"].startswith('"requests";r=1;t=1, "tokens";r=90;t=')
+    assert exchange.fields["ratelimit"].endswith('"concurrency";r=1')
 
 
 async def test_the_app_may_settle_by_its_own_count(bench: Bench) -> None:
@@ -227,7 +231,7 @@ async def test_a_scope_without_a_token_limit_has_no_quota(bench: Bench) -> None:
     scopes = (ScopedLimits("global", Limits(concurrency=1)),)
     exchange = await served(LimitMiddleware(answers, bench.limiter, lambda _: scopes))
     assert exchange.scope["state"]["quota_remaining"] is None
-    assert exchange.fields == {"a": "b"}
+    assert set(exchange.fields) == {"a", "ratelimit-policy", "ratelimit"}
 
 
 async def status_of(app: ASGIApp, address: str = "192.0.2.1", **state: object) -> int:

@@ -31,8 +31,10 @@ class Calls:
         self, book: ScopeBook, *, lease_ns: int, reading: Callable[[], int] | None = None
     ) -> None:
         self._book = book
-        self._ttl = lease_ns // UNIT_NS
-        self._reading = reading or (lambda: SERVER_TIME)
+        names = ("account", "renew", "peek", "probe")
+        settings = (reading or SERVER_TIME, lease_ns // UNIT_NS, SPARE_MS)
+        heads = ((name, *settings) for name in names)
+        self._account, self._renew, self._peek, self._probe = heads
 
     def reserve(self, scopes: Scopes, lease: str, cost: Cost, *, again: bool = False) -> Call:
         """Take ``cost`` from all scopes under the name ``lease``, which ends in ``:KiB``.
@@ -40,9 +42,8 @@ class Calls:
         ``again`` after a call that may have been carried out. Answers `[1, charges, meters]`, or
         `[0, [scope, dimension, wait, permanent], meters]` with scopes and dimensions from 1 on.
         """
-        amounts = (cost.requests, cost.tokens, cost.kibibytes)
-        operation = (*self._head("reserve"), lease, again, *amounts)
-        return Call(scopes.keys, operation, scopes.quotas)
+        item = ("reserve", lease, again, cost.requests, cost.tokens, cost.kibibytes)
+        return Call(scopes.keys, self._account, item, scopes.quotas)
 
     def finish(
         self,
@@ -58,8 +59,8 @@ class Calls:
 
         Answers whether it was open.
         """
-        charged = (actual, cost.tokens, cost.requests, charges)
-        return Call(scopes.keys, (*self._head("finish"), lease, undone, *charged))
+        item = ("finish", lease, undone, actual, cost.tokens, cost.requests, charges)
+        return Call(scopes.keys, self._account, item)
 
     def renew(self, leases: Mapping[str, Sequence[str]]) -> Call:
         """Renew leases, each with the names of its scopes; answers whether each was open."""
@@ -67,16 +68,13 @@ class Calls:
         for lease, scopes in leases.items():
             for scope in scopes:
                 members.setdefault(scope, []).append(lease)
-        operation = (*self._head("renew"), list(leases), list(members.values()))
-        return Call(self._book.keys(list(members)), operation)
+        item = (list(leases), list(members.values()))
+        return Call(self._book.keys(list(members)), self._renew, item)
 
     def peek(self, scopes: Scopes) -> Call:
         """Answers the meters; takes nothing."""
-        return Call(scopes.keys, self._head("peek"), scopes.quotas)
+        return Call(scopes.keys, self._peek, (), scopes.quotas)
 
     def probe(self) -> Call:
         """Whether Valkey carries out the script, and lets it write."""
-        return Call(self._book.probe, self._head("probe"))
-
-    def _head(self, operation: str) -> tuple[object, ...]:
-        return (operation, self._reading(), self._ttl, SPARE_MS)
+        return Call(self._book.probe, self._probe, ())

@@ -1,4 +1,4 @@
-"""Carries calls to Valkey, in the order in which they were made, all that wait in one exchange."""
+"""Carries calls to Valkey, all that wait in one exchange."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from valkey.exceptions import ResponseError
 
-from millstream.admission.valkey.link import Link, Lost, Reply
+from millstream.admission.valkey.link import Link, Lost
 from millstream.admission.valkey.outage import Outage, Unreachable
-from millstream.admission.valkey.script import answer_of
+from millstream.admission.valkey.script import answers_of, commands_of
 from millstream.telemetry.logging import get_logger
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ MOST_REFUSALS = 3
 
 Answer = asyncio.Future[object]
 
+Unwanted = Callable[[object], None]
+"""Told the answer, or the `Unreachable`, to a call whose caller is gone."""
+
 
 class Errand:
     """A call on its way; ``again`` is what to send if it may have been carried out already.
@@ -32,7 +35,7 @@ class Errand:
     until ``deadline_ns``, when it would find nothing any more.
     """
 
-    __slots__ = ("again", "answer", "call", "deadline_ns", "refusals")
+    __slots__ = ("again", "answer", "call", "deadline_ns", "refusals", "unwanted")
 
     def __init__(
         self,
@@ -40,23 +43,38 @@ class Errand:
         *,
         again: Call | None = None,
         answer: Answer | None = None,
+        unwanted: Unwanted | None = None,
         deadline_ns: int = 0,
     ) -> None:
         self.call = call
         self.again = again or call
         self.answer = answer
+        self.unwanted = unwanted
         self.deadline_ns = deadline_ns
         self.refusals = 0
 
-    def fail(self, error: Unreachable) -> None:
-        """Tell whoever waits for the answer, if anybody does."""
-        if self.answer is not None and not self.answer.done():
-            self.answer.set_exception(error)
+    @property
+    def is_wanted(self) -> bool:
+        """False once the caller is gone: then it need not be sent."""
+        return self.answer is None or not self.answer.cancelled()
 
-    def succeed(self, reply: bytes) -> None:
+    def succeed(self, answer: object) -> None:
+        """Tell whoever waits for the answer, if anybody does."""
+        if self.answer is None:
+            return
+        if not self.answer.cancelled():
+            self.answer.set_result(answer)
+        elif self.unwanted is not None:
+            self.unwanted(answer)
+
+    def fail(self, error: Unreachable) -> None:
         """As above."""
-        if self.answer is not None and not self.answer.done():
-            self.answer.set_result(answer_of(reply))
+        if self.answer is None:
+            return
+        if not self.answer.cancelled():
+            self.answer.set_exception(error)
+        elif self.unwanted is not None:
+            self.unwanted(error)
 
 
 class Errands:
@@ -73,36 +91,54 @@ class Errands:
         self._some = asyncio.Event()
         self._none = asyncio.Event()
         self._none.set()
+        self._closed = False
         self.recovered = asyncio.Event()
 
-    def ask(self, call: Call, *, again: Call | None = None) -> Answer:
-        """The answer to come; raises `Unreachable` at once while Valkey is known to be away."""
-        if self._outage.up is False:
+    def ask(
+        self, call: Call, *, again: Call | None = None, unwanted: Unwanted | None = None
+    ) -> Answer:
+        """The answer to come; raises `Unreachable` at once while Valkey is known to be away.
+
+        Cancelled before it is sent, the call is not made; later, ``unwanted`` is told the answer.
+        """
+        if self._closed or self._outage.up is False:
             raise Unreachable("the shared counters are away", sent=False)
         answer: Answer = asyncio.get_running_loop().create_future()
-        self._add(Errand(call, again=again, answer=answer))
+        self._waiting.append(Errand(call, again=again, answer=answer, unwanted=unwanted))
+        self._wake()
         return answer
 
     def tell(self, call: Call, *, deadline_ns: int) -> None:
-        """See to it that this arrives, however often Valkey goes away until ``deadline_ns``."""
-        self._add(Errand(call, deadline_ns=deadline_ns))
+        """See to it that this arrives, however often Valkey goes away until ``deadline_ns``.
+
+        It goes before what is asked: an ending makes room for the next decision.
+        """
+        self._waiting.appendleft(Errand(call, deadline_ns=deadline_ns))
+        self._wake()
 
     async def probe(self) -> bool:
         """Try whether Valkey carries out calls, and tell everybody."""
         try:
-            replies = await self._exchange([self._probe])
+            (answer,) = await self._exchange([self._probe])
         except Unreachable as error:
             self._outage.failed(str(error))
             return False
-        if isinstance(replies[0], ResponseError):
-            self._outage.failed(str(replies[0]))
+        if isinstance(answer, ResponseError):
+            self._outage.failed(str(answer))
             return False
-        self._outage.answered()
+        self._outage.ended()
         self.recovered.set()
         return True
 
     async def run(self) -> None:
         """Carry until cancelled."""
+        try:
+            await self._run()
+        finally:
+            self._closed = True
+            self._give_back([], Unreachable("the limiter is closed", sent=False))
+
+    async def _run(self) -> None:
         while True:
             if self._outage.up is False:
                 await asyncio.sleep(self._outage.pause_seconds())
@@ -110,20 +146,23 @@ class Errands:
                 await self.probe()
                 continue
             await self._some.wait()
-            await self._carry([self._waiting.popleft() for _ in range(self._next_batch())])
+            batch = self._next_batch()
+            if batch:
+                await self._carry(batch)
             self._settle_events()
 
     async def drain(self) -> None:
         """Return when everything has arrived or is given up."""
         await self._none.wait()
 
-    def _add(self, errand: Errand) -> None:
-        self._waiting.append(errand)
+    def _wake(self) -> None:
         self._some.set()
         self._none.clear()
 
-    def _next_batch(self) -> int:
-        return min(len(self._waiting), BATCH)
+    def _next_batch(self) -> list[Errand]:
+        size = min(len(self._waiting), BATCH)
+        errands = (self._waiting.popleft() for _ in range(size))
+        return [errand for errand in errands if errand.is_wanted]
 
     def _settle_events(self) -> None:
         if not self._waiting:
@@ -132,7 +171,7 @@ class Errands:
 
     async def _carry(self, batch: Sequence[Errand]) -> None:
         try:
-            replies = await self._exchange(batch)
+            answers = await self._exchange(batch)
         except Unreachable as error:
             self._outage.failed(str(error))
             self._give_back(batch, error)
@@ -140,42 +179,54 @@ class Errands:
         except BaseException:
             self._give_back(batch, Unreachable("the limiter is closed", sent=True))
             raise
-        for errand, reply in zip(batch, replies, strict=True):
-            if isinstance(reply, ResponseError):
-                self._refused(errand, reply)
+        refused = False
+        for errand, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, ResponseError):
+                self._refused(errand, answer)
+                refused = True
             else:
-                errand.succeed(reply)
-        if self._outage.up is None:
+                errand.succeed(answer)
+        if not refused:
             self._outage.answered()
 
-    async def _exchange(self, batch: Sequence[Errand]) -> list[Reply]:
+    async def _exchange(self, batch: Sequence[Errand]) -> list[object]:
         try:
-            return await self._link.exchange([errand.call for errand in batch])
+            return await self._answers([errand.call for errand in batch])
         except Lost:
             pass
         try:
-            return await self._link.exchange([errand.again for errand in batch])
+            return await self._answers([errand.again for errand in batch])
         except Lost as error:
             raise Unreachable("the connection is lost again and again", sent=True) from error
 
+    async def _answers(self, calls: Sequence[Call]) -> list[object]:
+        """The answer to each call, or the `ResponseError` to the command that it was part of."""
+        commands, places = commands_of(calls)
+        replies = await self._link.exchange(commands)
+        answers = [
+            [reply] * len(command.items) if isinstance(reply, ResponseError) else answers_of(reply)
+            for command, reply in zip(commands, replies, strict=True)
+        ]
+        return [answers[number][place] for number, place in places]
+
     def _give_back(self, batch: Sequence[Errand], error: Unreachable) -> None:
-        """Keep what must arrive in its order; what waits for an answer has to do without."""
+        """Keep what must arrive; what waits for an answer has to do without."""
+        unsent = list(self._waiting)
+        self._waiting = deque(errand for errand in (*batch, *unsent) if errand.answer is None)
         for errand in batch:
             errand.fail(error)
-        for errand in self._waiting:
+        for errand in unsent:
             errand.fail(Unreachable(str(error), sent=False))
-        kept = [errand for errand in (*batch, *self._waiting) if errand.answer is None]
-        self._waiting = deque(kept)
         self._settle_events()
 
-    def _refused(self, errand: Errand, reply: ResponseError) -> None:
-        error = Unreachable(str(reply), sent=True)
+    def _refused(self, errand: Errand, refusal: ResponseError) -> None:
+        error = Unreachable(str(refusal), sent=True)
         self._outage.failed(str(error))
         errand.fail(error)
         errand.refusals += 1
         if errand.answer is None and errand.refusals < MOST_REFUSALS:
             self._waiting.append(errand)
-            self._none.clear()
+            self._wake()
 
     def _drop_late(self) -> None:
         now_ns = self._clock()

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
@@ -97,22 +98,22 @@ class ValkeyLimiter:
         LimiterUnavailable if Valkey is away and that is to be refused.
         """
         check_cost(cost)
-        if cost.prompt_tokens > cost.tokens:
-            raise ValueError(f"a prompt above the whole reservation: {cost}")
         if not scopes:
             return UnlimitedLease(cost.tokens)
         prepared = self._book.prepared(scopes)
         name = f"{self._prefix}{next(self._numbers)}:{cost.kibibytes}"
+        unwanted = partial(self._unwanted, name, prepared, cost)
         call = self._calls.reserve(prepared, name, cost)
         again = self._calls.reserve(prepared, name, cost, again=True)
         try:
-            answer = self._errands.ask(call, again=again)
+            answer = self._errands.ask(call, again=again, unwanted=unwanted)
         except Unreachable as error:
             return self._without(error, scopes, cost)
         try:
-            found = await asyncio.shield(answer)
+            found = await answer
         except asyncio.CancelledError:
-            answer.add_done_callback(lambda done: self._unwanted(done, name, prepared, cost))
+            if not answer.cancelled():  # it had come, and nobody will see it
+                unwanted(answer.exception() or answer.result())
             raise
         except Unreachable as error:
             self._abandon(error, name, prepared, cost)
@@ -172,16 +173,12 @@ class ValkeyLimiter:
             raise _unavailable() from error
         return self._share.try_reserve(scopes, cost)
 
-    def _unwanted(
-        self, answer: asyncio.Future[object], name: str, scopes: Scopes, cost: Cost
-    ) -> None:
+    def _unwanted(self, name: str, scopes: Scopes, cost: Cost, answer: Any) -> None:
         """Undo what was taken for a caller that is gone."""
-        error = answer.exception()
-        if isinstance(error, Unreachable):
-            self._abandon(error, name, scopes, cost)
+        if isinstance(answer, Unreachable):
+            self._abandon(answer, name, scopes, cost)
             return
-        found: Any = answer.result()
-        taken, charges, _ = found
+        taken, charges, _ = answer
         if taken:
             lease = self._lease(name, scopes, cost, charges, None)
             self.end(lease, undone=True, actual=0)

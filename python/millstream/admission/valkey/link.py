@@ -1,4 +1,4 @@
-"""One connection to Valkey: calls out, answers back, a new connection after a loss."""
+"""One connection to Valkey: commands out, replies back, a new connection after a loss."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from valkey.exceptions import NoScriptError, ResponseError, ValkeyError
 from millstream.admission.valkey.outage import Unreachable
 
 if TYPE_CHECKING:
-    from millstream.admission.valkey.script import Call
+    from millstream.admission.valkey.script import Command
 
 Reply = Any
 """Bytes, or the `ResponseError` that the server answered with."""
@@ -30,8 +30,8 @@ class Link:
         self._call_seconds = call_seconds
         self._connection: AbstractConnection | None = None
 
-    async def exchange(self, calls: Sequence[Call]) -> list[Reply]:
-        """Run the script once for each call, in one round trip.
+    async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
+        """Run the script once for each command, in one round trip.
 
         A server that does not know the script is told. Raises `Lost` if a connection that was open
         before has gone, `Unreachable` if no answer comes in time. What the server refuses has a
@@ -40,10 +40,10 @@ class Link:
         reused = self._connection is not None
         try:
             async with asyncio.timeout(self._call_seconds):
-                replies = await self._converse([call.packed() for call in calls])
+                replies = await self._converse([command.packed() for command in commands])
                 unknown = [at for at, reply in enumerate(replies) if _unknown(reply)]
                 if unknown:
-                    again = [calls[at].packed(in_full=at == unknown[0]) for at in unknown]
+                    again = [commands[at].packed(in_full=at == unknown[0]) for at in unknown]
                     for at, reply in zip(unknown, await self._converse(again), strict=True):
                         replies[at] = reply
         except TimeoutError as error:
@@ -66,11 +66,11 @@ class Link:
         if connection is not None:
             await connection.disconnect(nowait=True)
 
-    async def _converse(self, commands: Sequence[bytes]) -> list[Reply]:
+    async def _converse(self, packed: Sequence[bytes]) -> list[Reply]:
         connection = await self._open()
-        await connection.send_packed_command(commands, False)
+        await connection.send_packed_command(packed, False)
         replies: list[Reply] = []
-        for _ in commands:
+        for _ in packed:
             try:
                 replies.append(await connection.read_response(disable_decoding=True))
             except ResponseError as error:

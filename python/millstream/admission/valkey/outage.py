@@ -47,13 +47,16 @@ class Outage:
         self.up: bool | None = None
 
     def answered(self) -> None:
-        """A call has been carried out."""
-        if self.up:
-            return
+        """Calls have been carried out."""
+        self._pause_seconds = FIRST_PAUSE_SECONDS
+        if not self.up:
+            self.ended()
+
+    def ended(self) -> None:
+        """Valkey would carry out calls; whether it does is to be seen."""
         if self.up is False:
             _log.info("limiter_up")
         self.up = True
-        self._pause_seconds = FIRST_PAUSE_SECONDS
         self._observer.limiter_up(True)
 
     def failed(self, reason: str) -> None:

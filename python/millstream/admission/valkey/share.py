@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.admission.base import ScopedLimits
@@ -13,8 +14,6 @@ from millstream.admission.memory import LEASE_TTL_NS, MemoryLimiter
 from millstream.admission.policies import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from millstream.admission.base import Cost
     from millstream.admission.leases import Dimension, Lease, Snapshot
 
@@ -48,10 +47,10 @@ class ShareLimiter:
         """As `MemoryLimiter.try_reserve`."""
         share = self._shared(scopes)
         for whole, part in zip(scopes, share, strict=True):
-            for dimension, amount, capacity, granted in _capacities(whole, part, cost):
-                if amount > capacity:
+            for dimension, amount in _asked(cost):
+                if amount > _granted(whole, dimension):
                     raise impossible(scopes, whole.scope, dimension, cost)
-                if amount > granted:
+                if amount > _granted(part, dimension):
                     left = self.try_peek(scopes)
                     return Refusal(whole.scope, dimension, RETRY_NS, left, share)
         return self._memory.try_reserve(share, cost)
@@ -86,28 +85,30 @@ def share_of(limits: Limits, parts: int) -> Limits:
     )
 
 
-def _capacities(
-    whole: ScopedLimits, part: ScopedLimits, cost: Cost
-) -> Iterator[tuple[Dimension, int, int, int]]:
-    """Of each limited dimension: what is asked for, and what the whole and the part hold."""
-    for dimension, amount in (
+def _asked(cost: Cost) -> tuple[tuple[Dimension, int], ...]:
+    return (
         ("requests", cost.requests),
         ("tokens", cost.tokens),
         ("concurrency", 1),
         ("bytes", cost.kibibytes),
-    ):
-        of_whole, of_part = (_capacity(member.limits, dimension) for member in (whole, part))
-        if of_whole is not None and of_part is not None:
-            yield dimension, amount, of_whole, of_part  # type: ignore[misc]
+    )
 
 
-def _capacity(limits: Limits, dimension: str) -> int | None:
-    if dimension == "requests":
-        requests = limits.requests
-        return requests and (requests.burst if requests.fraction else 0)  # type: ignore[return-value]
-    if dimension == "tokens":
-        return limits.tokens and limits.tokens.limit  # type: ignore[return-value]
-    if dimension == "concurrency":
-        return limits.concurrency
-    in_flight = limits.bytes_in_flight
-    return in_flight and in_flight.limit // _KIBIBYTE  # type: ignore[return-value]
+def _granted(member: ScopedLimits, dimension: Dimension) -> float:
+    """What this dimension holds at most."""
+    capacity = _capacity(member.limits, dimension)
+    return inf if capacity is None else capacity
+
+
+def _capacity(limits: Limits, dimension: Dimension) -> int | None:
+    requests, tokens, in_flight = limits.requests, limits.tokens, limits.bytes_in_flight
+    match dimension:
+        case "requests" if requests is not None:
+            return requests.burst if requests.fraction else 0
+        case "tokens" if tokens is not None:
+            return tokens.limit
+        case "bytes" if in_flight is not None:
+            return in_flight.limit // _KIBIBYTE
+        case "concurrency":
+            return limits.concurrency
+    return None

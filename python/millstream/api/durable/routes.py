@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from millstream.api.allowed import route
 from millstream.api.durable import reading, writing
 from millstream.api.durable.answers import SECURITY
 from millstream.api.durable.call import answer
@@ -17,16 +18,17 @@ router = APIRouter()
 _PATH = "/v1/durable/{path:path}"
 _READS = [requires("durable:read")]
 _WRITES = [requires("durable:write")]
+_BEGINS = [*_WRITES, route("durable")]
 _METHODS = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
 
 
-@router.put(_PATH, dependencies=_WRITES)
+@router.put(_PATH, dependencies=_BEGINS)
 async def create_stream(request: Request) -> Response:
     """Create a stream, with content and closed if asked for; idempotent."""
     return await answer(request, writing.create)
 
 
-@router.post(_PATH, dependencies=_WRITES)
+@router.post(_PATH, dependencies=_BEGINS)
 async def append_to_stream(request: Request) -> Response:
     """Append to a stream, close it, or both at once."""
     return await answer(request, writing.append)

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
 from millstream.api.adapting import adapts
+from millstream.api.allowed import allowed_model, route
 from millstream.api.body import read_json
 from millstream.api.branch import branch_request
 from millstream.api.idempotency import Keyed, keyed
@@ -27,7 +28,7 @@ from millstream.api.responses.schemas import ResponsesRequest
 from millstream.api.responses.template import response_template
 from millstream.api.retention import refuse_unless_found_again
 from millstream.api.scopes import requires
-from millstream.api.services import Services, services
+from millstream.api.services import ServedModel, Services, services
 from millstream.api.streamed import streamed_answer
 from millstream.api.tenant import tenant_of
 from millstream.api.whole import whole_answer
@@ -45,7 +46,7 @@ ROUTE = "response"
 _ANSWERED = WHOLE | {Outcome.CANCELLED}
 
 
-@router.post("/v1/responses", dependencies=[requires("chat:create")])
+@router.post("/v1/responses", dependencies=[requires("chat:create"), route("responses")])
 async def create_response(request: Request) -> Response:
     """Answer an input: whole, streamed, or in the background, to be read later."""
     parts = services(request)
@@ -57,8 +58,9 @@ async def create_response(request: Request) -> Response:
     )
     check_parameters(body)
     framing = framing_for(request) if body.stream else None
+    served = allowed_model(request, parts, body.model)
     key = keyed(request, tenant_of(request), body)
-    opened = await replay(parts, key) or await _open(request, body, parts, key)
+    opened = await replay(parts, key) or await _open(request, body, parts, key, served)
     if isinstance(opened, Refusal):
         parts.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
@@ -71,12 +73,14 @@ async def create_response(request: Request) -> Response:
 
 
 async def _open(
-    request: Request, body: ResponsesRequest, parts: Services, key: Keyed | None
+    request: Request,
+    body: ResponsesRequest,
+    parts: Services,
+    key: Keyed | None,
+    served: ServedModel,
 ) -> Opened | Refusal:
     tenant = tenant_of(request)
-    served = parts.model(body.model)
-    policy = parts.settings.stream_policy(tenant, served.name)
-    lasts = lasting(request, body, policy, keyed=key is not None)
+    lasts = lasting(request, body, served.policy, keyed=key is not None)
     promised = lasts.promised_by
     refuse_unless_found_again(parts, resumable=promised is not None, key=key, name=promised or "")
     branch = await branch_request(served, body, input_prompt(body))

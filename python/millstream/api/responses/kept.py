@@ -113,7 +113,7 @@ def _events(
         deliveries=parts.deliveries,
         media_type=framing.media_type,
         headers=retained_headers(found.id),
-        policy=parts.policy_of(found.descriptor),
+        policy=found.descriptor,
         typed_end=ready.typed_end,
         preface=ready.preface,
         expiry=expiry_of(request, parts, found, dialect=ready.dialect, framing=framing.framing),

@@ -46,7 +46,9 @@ local function refusal(worst, state, quota, scope, cost, reading)
   if quota[Q_LEASES] ~= NONE and state[OPEN] >= quota[Q_LEASES] then
     worst = worse(worst, scope, LEASES, 0, quota[Q_LEASES] == 0)
   end
-  if quota[Q_KIBIBYTES] ~= NONE and state[HELD] + cost.kibibytes > quota[Q_KIBIBYTES] then
+  -- Who asks for no memory is not refused, not even when a smaller quota was adopted.
+  if quota[Q_KIBIBYTES] ~= NONE and cost.kibibytes > 0
+    and state[HELD] + cost.kibibytes > quota[Q_KIBIBYTES] then
     worst = worse(worst, scope, KIBIBYTES, 0, cost.kibibytes > quota[Q_KIBIBYTES])
   end
   return worst

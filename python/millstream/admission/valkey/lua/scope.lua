@@ -2,7 +2,7 @@
 -- name ends in the KiB that it holds. Where the state has gone, so have the leases.
 
 local function begin(state, quota, reading)
-  state[TIME], state[TIME + 1], state[TIME + 2] = reading, reading, 0
+  state[TIME], state[TIME + 1] = reading, reading
   state[MEMORY] = quota[Q_MEMORY]
   state[RATES], state[EPOCH] = 0, 0
   fill(state, quota)
@@ -11,7 +11,7 @@ end
 
 local function fresh(quota, reading)
   local state = {}
-  state[LEASE_TIME], state[LEASE_TIME + 1], state[LEASE_TIME + 2] = reading, reading, 0
+  state[LEASE_TIME], state[LEASE_TIME + 1] = reading, reading
   state[OPEN], state[HELD], state[NEXT_EXPIRY] = 0, 0, 0
   begin(state, quota, reading)
   return state

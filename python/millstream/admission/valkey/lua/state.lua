@@ -8,19 +8,19 @@ local LARGEST = 9007199254740991
 local NONE = -1
 local SLOTS = 16
 
--- Two timelines, of what is used and of the leases: the monotone time, the clock's reading that it
--- stands for, the latest reading before the clock was set back.
-local TIME, LEASE_TIME = 1, 4
+-- Two timelines, of what is used and of the leases: the monotone time, and the clock's reading that
+-- it stands for.
+local TIME, LEASE_TIME = 1, 3
 -- How far a saved time may lie ahead of the clock before the clock counts as set back.
-local MEMORY = 7
+local MEMORY = 5
 -- The bucket: its level and how fast it rises are in requests * SCALE. A lease gives requests back
 -- only to the rate (counted by RATES) that it took them from, tokens to the ring (EPOCH).
-local RATE, SCALE, BURST, LEVEL, RATES = 8, 9, 10, 11, 12
+local RATE, SCALE, BURST, LEVEL, RATES = 6, 7, 8, 9, 10
 -- The window: the length of a slot, the number of the current one, the sum over the ring.
-local SLOT, INDEX, SUM, EPOCH = 13, 14, 15, 16
+local SLOT, INDEX, SUM, EPOCH = 11, 12, 13, 14
 -- Open leases, the KiB that they hold, and a time before which none of them expires.
-local OPEN, HELD, NEXT_EXPIRY = 17, 18, 19
-local RING = 20
+local OPEN, HELD, NEXT_EXPIRY = 15, 16, 17
+local RING = 18
 
 -- A quota, as `millstream.admission.valkey.quotas` writes it; NONE is no limit.
 local Q_RATE, Q_SCALE, Q_BURST, Q_MEMORY, Q_TOKENS, Q_SLOT, Q_LEASES, Q_KIBIBYTES =
