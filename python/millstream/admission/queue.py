@@ -234,8 +234,8 @@ class Queue:
     # --- the timer ------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        if self._round is not None:
-            return
+        if self._round is not None and self._line:
+            return  # it does so when it has ended
         times = (self._next_try_ns, self._line.next_deadline_ns)
         known = [time for time in times if time is not None] if self._line else []
         when_ns = min(known, default=None)

@@ -29,14 +29,14 @@ RATE, BURST, PLACES, KIB = 40, 20, 30, 1_000
 
 @dataclass
 class JumpingClock:
-    """A clock of the machine: it is set forward, and back and right again, while time passes.
+    """A clock that is set forward by seconds and back by hours while time passes.
 
     To set it forward is as if time had passed, which no limiter can tell from it; the hours that it
     is set back are no time.
     """
 
     random: Random
-    turned: TurnedClock = field(default_factory=TurnedClock)
+    turned: TurnedClock = field(default_factory=lambda: TurnedClock(now_ns=1_000 * HOURS))
     back_ns: int = 0
 
     def passed(self) -> int:
@@ -47,12 +47,9 @@ class JumpingClock:
         chance = self.random.random()
         if chance < 0.02:
             self.turned.now_ns += 3 * SECOND
-        elif chance < 0.04 and not self.back_ns:
-            self.back_ns = HOURS
+        elif chance < 0.04:
+            self.back_ns += HOURS
             self.turned.now_ns -= HOURS
-        elif chance < 0.30 and self.back_ns:
-            self.back_ns = 0
-            self.turned.now_ns += HOURS
         await self.turned.turn(self.random.choice((0.0, 0.001, 0.02, 0.06)))
 
 
@@ -76,12 +73,12 @@ def book(queue: QueuePolicy | None) -> LimitBook:
 # litellm#18730: five concurrent calls spent 663 of 100 tokens.
 @pytest.mark.parametrize("error", [0, ERROR])
 @pytest.mark.parametrize("queue", [None, QueuePolicy(40, 5)], ids=["refused", "waiting"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(4))
 async def test_64_clients_that_cancel_while_the_clock_jumps(
     seed: int, queue: QueuePolicy | None, error: int
 ) -> None:
     random = Random(seed)
-    clock = JumpingClock(random, TurnedClock(now_ns=10 * HOURS))
+    clock = JumpingClock(random)
     ledger = Ledger(clock.passed)
     limiter, limits = MemoryLimiter(clock=clock.turned, lease_ttl_ns=10 * HOURS), book(queue)
     admission = Admission(
@@ -95,8 +92,8 @@ async def test_64_clients_that_cancel_while_the_clock_jumps(
     window_ns = WINDOW_MS * 1_000_000
     seen = {scope: ledger.most_tokens(window_ns, scope) for scope in LIMIT}
     assert all(seen[scope] <= LIMIT[scope] + error for scope in LIMIT), seen
-    # The limits have bitten: else nothing would be shown.
-    assert all(seen[scope] > 0.8 * LIMIT[scope] for scope in LIMIT), seen
+    # The limit has bitten: else nothing would be shown.
+    assert seen["global"] > 0.8 * LIMIT["global"], seen
     assert ledger.most_requests(window_ns, "global") <= BURST + RATE
     assert ledger.most_open <= PLACES
     assert ledger.most_kibibytes <= KIB

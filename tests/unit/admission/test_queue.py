@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Sequence
-from random import Random
 
 import pytest
 
@@ -15,102 +13,13 @@ from millstream.admission import (
     Lease,
     LimitBook,
     Limits,
-    MemoryLimiter,
     QueuePolicy,
-    Refusal,
     RequestRate,
     TokenWindow,
 )
 from millstream.errors import CostExceedsLimit, EngineUnavailable, LimiterUnavailable
-from tests.unit.admission.parts import TurnedClock, left, settle
-
-QUEUE = QueuePolicy(max_waiting=1000, deadline_seconds=10)
-ONE = Limits(concurrency=1, queue=QUEUE)
-
-
-class Room:
-    """An admission, and everybody who asks it."""
-
-    def __init__(self, book: LimitBook, *, poll_ns: int | None = None) -> None:
-        self.clock = TurnedClock()
-        self.limiter = MemoryLimiter(clock=self.clock)
-        self.book = book
-        self.admission = Admission(
-            self.limiter,
-            book,
-            clock=self.clock,
-            scheduler=self.clock,
-            poll_ns=poll_ns,
-            random=Random(1),
-        )
-        self.order: list[str] = []
-        self.tasks: dict[str, asyncio.Task[list[Lease] | Refusal]] = {}
-
-    async def ask(
-        self,
-        name: str,
-        *,
-        tenant: str = "t",
-        model: str = "m",
-        tokens: int = 1,
-        urgency: int = 3,
-        demands: Sequence[Demand] | None = None,
-    ) -> None:
-        """Somebody asks, and waits if he has to."""
-        asked = demands or [Demand(tenant, model, tokens)]
-
-        async def wait() -> list[Lease] | Refusal:
-            admitted = await self.admission.admit(asked, urgency=urgency)
-            if not isinstance(admitted, Refusal):
-                self.order.append(name)
-            return admitted
-
-        self.tasks[name] = asyncio.create_task(wait())
-        await settle()
-
-    def leases(self, name: str) -> list[Lease]:
-        admitted = self.tasks[name].result()
-        assert isinstance(admitted, list)
-        return admitted
-
-    def refusal(self, name: str) -> Refusal:
-        refusal = self.tasks[name].result()
-        assert isinstance(refusal, Refusal)
-        return refusal
-
-    async def end(self, name: str) -> None:
-        """What he held is given back."""
-        for lease in self.leases(name):
-            lease.settle(lease.tokens)
-        await settle()
-
-    def left(self, tenant: str = "t", model: str = "m") -> tuple[int, ...]:
-        return left(self.limiter.try_peek(self.book.scopes(tenant, model)))
-
-    @property
-    def waiting(self) -> list[str]:
-        return [name for name, task in self.tasks.items() if not task.done()]
-
-
-@pytest.fixture
-async def rooms() -> AsyncIterator[list[Room]]:
-    """Rooms whose waiters are sent home."""
-    made: list[Room] = []
-    yield made
-    for room in made:
-        for task in room.tasks.values():
-            task.cancel()
-        await asyncio.gather(*room.tasks.values(), return_exceptions=True)
-        await settle()
-        assert room.admission.waiting == 0
-        assert room.clock.pending == 0
-
-
-def room_of(rooms: list[Room], server: Limits, **more: object) -> Room:
-    poll_ns = more.pop("poll_ns", None)
-    assert poll_ns is None or isinstance(poll_ns, int)
-    rooms.append(Room(LimitBook(server, **more), poll_ns=poll_ns))  # type: ignore[arg-type]
-    return rooms[-1]
+from tests.unit.admission.parts import settle
+from tests.unit.admission.room import ONE, QUEUE, Room, room_of
 
 
 async def test_without_a_queue_a_refusal_comes_at_once(rooms: list[Room]) -> None:
