@@ -50,8 +50,8 @@ def refused(limiter: MemoryLimiter, scopes: tuple[ScopedLimits, ...], tokens: in
 
 
 def left(snapshot: Snapshot) -> tuple[int, ...]:
-    """What is left of requests, tokens and places, of those that are limited."""
-    meters = (snapshot.requests, snapshot.tokens, snapshot.concurrency)
+    """What is left of requests, tokens, places and KiB, of those that are limited."""
+    meters = (snapshot.requests, snapshot.tokens, snapshot.concurrency, snapshot.bytes)
     return tuple(meter.remaining for meter in meters if meter is not None)
 
 
@@ -73,8 +73,8 @@ class _Call:
 class TurnedClock:
     """A clock and its scheduler: time passes in `turn` alone, and every call comes at its own."""
 
-    def __init__(self) -> None:
-        self.now_ns = SECOND
+    def __init__(self, now_ns: int = SECOND) -> None:
+        self.now_ns = now_ns
         self._calls: list[_Call] = []
         self._numbers = itertools.count()
 
