@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -28,9 +29,15 @@ def listens(url: str) -> bool:
 @pytest.fixture
 def own_tokens() -> Iterator[str]:
     """The URL of ``examples/own_tokens.py``."""
+    with serving("examples.own_tokens:app") as url:
+        yield url
+
+
+@contextmanager
+def serving(app: str) -> Iterator[str]:
     port = free_port()
     command = [sys.executable, "-m", "granian", "--interface", "asgi", "--no-log"]
-    command += ["--port", str(port), "examples.own_tokens:app"]
+    command += ["--port", str(port), app]
     process = subprocess.Popen(command, cwd=ROOT)
     try:
         url = f"http://127.0.0.1:{port}"
@@ -53,3 +60,14 @@ def test_an_app_streams_its_own_tokens(own_tokens: str) -> None:
     text = "".join(choice["delta"].get("content", "") for choice in choices)
     assert text == "Who rides so late "
     assert choices[-1]["finish_reason"] == "stop"
+
+
+def test_an_app_limits_each_address() -> None:
+    with serving("examples.limits:app") as url:
+        # More than could come back while they are sent: some of them are refused.
+        answers = [httpx.get(f"{url}/") for _ in range(40)]
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert refused
+    assert all(answer.headers["retry-after"] == "1" for answer in refused)
+    assert all(answer.headers["x-request-id"] for answer in answers)
+    assert {answer.status_code for answer in answers} <= {200, 429}

@@ -73,16 +73,17 @@ class Reloader:
         stack.push_async_callback(self._close)
         if settings.reload.url is not None:
             self._documents = open_documents(settings.reload)
-            up_to_date = asyncio.Event()
-            self._begin(self._follow_documents(self._documents, up_to_date))
-            await up_to_date.wait()
+            up_to_date = asyncio.get_running_loop().create_future()
+            following = self._begin(self._follow_documents(self._documents, up_to_date))
+            await asyncio.wait([up_to_date, following], return_when=asyncio.FIRST_COMPLETED)
         if settings.reload.watch_file and loaded.path is not None:
             self._begin(self._follow_file(loaded.path))
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
+    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         task.add_done_callback(_report)
         self._tasks.add(task)
+        return task
 
     async def _close(self) -> None:
         tasks, self._tasks = self._tasks, set()
@@ -148,7 +149,9 @@ class Reloader:
 
     # --- the others -----------------------------------------------------------------------------
 
-    async def _follow_documents(self, documents: Documents, up_to_date: asyncio.Event) -> None:
+    async def _follow_documents(
+        self, documents: Documents, up_to_date: asyncio.Future[None]
+    ) -> None:
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
@@ -158,10 +161,10 @@ class Reloader:
                             await self._told(documents, new=new)
                         self._reached()
                         pause = FIRST_PAUSE_SECONDS
-                        up_to_date.set()
+                        _done(up_to_date)
             except StoreUnavailable as error:
                 self._lost(error)
-            up_to_date.set()
+            _done(up_to_date)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
@@ -235,6 +238,11 @@ class Reloader:
     def _refuse(self, source: str, error: Exception) -> None:
         reason = self.live.refuse(source, str(error) or type(error).__name__)
         _log.warning("config_refused", reason=reason, revision=self.live.revision)
+
+
+def _done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _report(task: asyncio.Task[None]) -> None:
