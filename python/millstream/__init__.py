@@ -14,11 +14,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from millstream._core import Encoder, Log, Reader, SseEvent, SseEventTooLarge, SseParser
     from millstream.admission import (
+        Admission,
+        BytesInFlight,
+        Cost,
+        Demand,
         Lease,
+        LimitBook,
         Limits,
         MemoryLimiter,
+        QueuePolicy,
         Refusal,
         RequestRate,
+        ScopedLimits,
         TokenWindow,
     )
     from millstream.errors import ConfigError, CostExceedsLimit, MillstreamError
@@ -36,23 +43,30 @@ except PackageNotFoundError:  # the source tree is on the path, nothing is insta
     __version__ = "0.0.0+source"
 
 __all__ = [
+    "Admission",
+    "BytesInFlight",
     "ConfigError",
+    "Cost",
     "CostExceedsLimit",
     "Deliveries",
+    "Demand",
     "Encoder",
     "Failure",
     "Kind",
     "Lease",
+    "LimitBook",
     "Limits",
     "Log",
     "MemoryLimiter",
     "MillstreamError",
     "Outcome",
+    "QueuePolicy",
     "Reader",
     "Refusal",
     "RequestIdMiddleware",
     "RequestRate",
     "SamplingParams",
+    "ScopedLimits",
     "Settlement",
     "SseEvent",
     "SseEventTooLarge",
@@ -68,7 +82,21 @@ __all__ = [
 
 _HOMES = {
     "_core": ("Encoder", "Log", "Reader", "SseEvent", "SseEventTooLarge", "SseParser"),
-    "admission": ("Lease", "Limits", "MemoryLimiter", "Refusal", "RequestRate", "TokenWindow"),
+    "admission": (
+        "Admission",
+        "BytesInFlight",
+        "Cost",
+        "Demand",
+        "Lease",
+        "LimitBook",
+        "Limits",
+        "MemoryLimiter",
+        "QueuePolicy",
+        "Refusal",
+        "RequestRate",
+        "ScopedLimits",
+        "TokenWindow",
+    ),
     "errors": ("ConfigError", "CostExceedsLimit", "MillstreamError"),
     "middleware.request_id": ("RequestIdMiddleware",),
     "streams.deliveries": ("Deliveries",),

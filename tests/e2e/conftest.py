@@ -35,6 +35,14 @@ limits = { requests = { per_second = 1000 }, tokens = { limit = 100, window_ms =
 routes = [{ engine = "local" }]
 limits = { concurrency = 1 }
 
+[models.one-after-another]
+routes = [{ engine = "local" }]
+limits = { concurrency = 1, queue = { max_waiting = 8, deadline_seconds = 60 } }
+
+[models.one-waits]
+routes = [{ engine = "local" }]
+limits = { concurrency = 1, queue = { max_waiting = 1, deadline_seconds = 60 } }
+
 [models.four-hundred-tokens-a-minute]
 routes = [{ engine = "local" }]
 limits = { tokens = { limit = 400, window_ms = 60000 } }
