@@ -131,10 +131,12 @@ async def _start(live: LiveSettings, stack: AsyncExitStack) -> Services:
     """Everything that one worker runs; the stack gives it all back in reverse order."""
     settings = live.current
     directory = metrics_directory()
-    admission = await open_admission(settings, stack, directory=directory, clock=monotonic_ns)
+    metrics = Metrics(settings.models, directory)
+    admission = await open_admission(
+        settings, stack, directory=directory, clock=monotonic_ns, observer=metrics
+    )
     stack.callback(live.subscribe(lambda changed: admission.replace(book_of(changed))))
     others = stack.enter_context(companions(directory))
-    metrics = Metrics(settings.models, directory)
     registry = StreamRegistry()
     wakeups = Wakeups()
     stack.callback(wakeups.close)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.http1 import events
-from tests.e2e.servers import Server
+from tests.e2e.servers import Server, free_port, millstream_command, serving
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -26,14 +28,18 @@ def here(text: str, server: Server) -> str:
     return text.replace("127.0.0.1:8000", f"127.0.0.1:{server.port}")
 
 
-def run(commands: str, server: Server) -> bytes:
+def run(commands: str, server: Server, **environment: str) -> bytes:
     return subprocess.run(
-        ["bash", "-euc", here(commands, server)], check=True, capture_output=True, timeout=60
+        ["bash", "-euc", here(commands, server)],
+        check=True,
+        capture_output=True,
+        timeout=60,
+        env={**os.environ, **environment},
     ).stdout
 
 
 def test_every_block_of_commands_is_run_here() -> None:
-    assert len(blocks("bash")) == 3
+    assert len(blocks("bash")) == 4
 
 
 def test_the_curl_example_streams_a_true_answer(idle: Server) -> None:
@@ -58,6 +64,31 @@ def test_the_commands_of_durable_streams_read_what_was_written(idle: Server) -> 
     assert run(blocks("bash")[2], idle).decode() == "first last"
 
 
+def test_a_key_made_by_the_command_is_let_in_and_told_what_is_left(tmp_path: Path) -> None:
+    (guarded,) = [block for block in blocks("toml") if "keys_file" in block]
+    config = tmp_path / "millstream.toml"
+    config.write_text(guarded.replace("keys.jsonl", str(tmp_path / "keys.jsonl")))
+    (commands,) = [block for block in blocks("console") if "keys create" in block]
+    create, _serve = (shlex.split(line, comments=True)[1:] for line in commands.splitlines())
+    create[create.index("millstream.toml")] = str(config)
+    made = subprocess.run(
+        [sys.executable, "-m", "millstream.cli", *create],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    port = free_port()
+    with serving(millstream_command(port, config), port=port, folder=tmp_path) as server:
+        admitted = run(blocks("bash")[3], server, MILLSTREAM_CREDENTIAL=made.stdout.strip())
+        refused = run(blocks("bash")[3], server, MILLSTREAM_CREDENTIAL="ms_none")
+    assert admitted.startswith(b"HTTP/1.1 200 ")
+    assert b"Paris" in admitted
+    assert b"\nx-tokens-charged: 45\r" in admitted
+    assert b"\nx-ratelimit-remaining-tokens: 19955\r" in admitted
+    assert refused.startswith(b"HTTP/1.1 401 ")
+    assert b'\nwww-authenticate: Bearer realm="millstream", error="invalid_token"\r' in refused
+
+
 def printed(program: str, server: Server) -> str:
     """What a Python program of the README writes."""
     command = [sys.executable, "-c", here(program, server)]
@@ -66,8 +97,15 @@ def printed(program: str, server: Server) -> str:
 
 
 def test_the_python_example_prints_a_true_answer(idle: Server) -> None:
-    (program,) = blocks("python")
+    program, _library = blocks("python")
     assert "Paris" in printed(program, idle)
+
+
+def test_the_example_of_a_library_is_the_one_that_the_tests_run() -> None:
+    _client, library = blocks("python")
+    example = (README.parent / "examples" / "limits.py").read_text()
+    assert "LimitMiddleware" in library
+    assert library in example
 
 
 def test_the_example_of_the_client_prints_a_verified_answer(idle: Server) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
     from pathlib import Path
 
+    from millstream.admission.valkey import LimiterObserver
     from millstream.config import Settings
 
 POLL_NS = 100_000_000
@@ -20,7 +21,12 @@ POLL_NS = 100_000_000
 
 
 async def open_admission(
-    settings: Settings, stack: AsyncExitStack, *, directory: Path, clock: Callable[[], int]
+    settings: Settings,
+    stack: AsyncExitStack,
+    *,
+    directory: Path,
+    clock: Callable[[], int],
+    observer: LimiterObserver | None = None,
 ) -> Admission:
     """The limits of the settings; the stack hands over what is still on its way, in the end.
 
@@ -30,7 +36,7 @@ async def open_admission(
     shared = settings.limiter.kind != "memory"
     if not shared and limited(settings):
         await stack.enter_async_context(sole_worker(directory))
-    limiter = open_limiter(settings, clock=clock)
+    limiter = open_limiter(settings, clock=clock, observer=observer)
     stack.push_async_callback(limiter.close)
     await limiter.start()
     return Admission(limiter, book_of(settings), clock=clock, poll_ns=POLL_NS if shared else None)

@@ -27,6 +27,8 @@ def open_limiter(
     """
     ttl_ns = lease_ttl_ns()
     if settings.limiter.kind == "memory":
+        if observer is not None:
+            observer.limiter_up(True)  # there is nothing to reach
         return MemoryLimiter(clock=clock, lease_ttl_ns=ttl_ns)
     try:
         from millstream.admission.valkey import ValkeyLimiter

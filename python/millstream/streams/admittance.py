@@ -62,7 +62,13 @@ async def _adapted(
     branch: BranchRequest, tenant: str, admission: Admission, shares: int
 ) -> BranchRequest:
     tokens = (await admission.peek(tenant, branch.model)).tokens
-    if tokens is None or branch.cost <= tokens.remaining // shares:
+    if tokens is None:
         return branch
-    params = branch.engine.adapted(branch.params, len(branch.prompt), tokens.remaining // shares)
-    return msgspec.structs.replace(branch, params=params)
+    # Where nothing is left, what could ever be: so that waiting helps.
+    for available in (tokens.remaining, tokens.limit):
+        if branch.cost <= available // shares:
+            return branch
+        params = branch.engine.adapted(branch.params, len(branch.prompt), available // shares)
+        if params is not branch.params:
+            return msgspec.structs.replace(branch, params=params)
+    return branch

@@ -51,6 +51,7 @@ class Metrics:
         self._queue_depth = _gauge(names.QUEUE_DEPTH, "engine", mode="livemostrecent")
         self._blocks_used = _gauge(names.KV_BLOCKS_USED, "engine", mode="livemostrecent")
         self._blocks = _gauge(names.KV_BLOCKS, "engine", mode="livemostrecent")
+        self._limiter_up = _gauge(names.LIMITER_UP, mode="livemin")
         self._store_up = _gauge(names.STORE_UP, mode="livemin")
         self._store_errors = _counter(names.STORE_ERRORS, "operation")
         self._store_entries = _counter(names.STORE_ENTRIES)
@@ -114,6 +115,10 @@ class Metrics:
         self._queue_depth.labels(name).set(waiting)
         self._blocks_used.labels(name).set(pages_used)
         self._blocks.labels(name).set(pages_total)
+
+    def limiter_up(self, up: bool) -> None:
+        """Whether this worker reaches the shared counters of the limits."""
+        self._limiter_up.set(int(up))
 
     def store_up(self, up: bool) -> None:
         """Whether this worker reaches the stream store."""

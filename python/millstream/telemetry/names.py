@@ -19,6 +19,7 @@ ENGINE_BATCH_SIZE = "millstream_engine_batch_size"
 QUEUE_DEPTH = "millstream_queue_depth"
 KV_BLOCKS_USED = "millstream_kv_blocks_used"
 KV_BLOCKS = "millstream_kv_blocks"
+LIMITER_UP = "millstream_limiter_up"
 STORE_UP = "millstream_store_up"
 STORE_ERRORS = "millstream_store_errors_total"
 STORE_ENTRIES = "millstream_store_entries_total"
@@ -56,6 +57,7 @@ HELP = {
     QUEUE_DEPTH: "Requests that wait in the engine",
     KV_BLOCKS_USED: "Pages of the key-value cache that are in use",
     KV_BLOCKS: "Pages that the key-value cache has",
+    LIMITER_UP: "1 while every worker reaches the counters of the limits, 0 while one does not",
     STORE_UP: "1 while every worker reaches the stream store, 0 while one does not",
     STORE_ERRORS: "Times that the stream store did not answer or refused, by what was asked of it",
     STORE_ENTRIES: "Entries of stream logs that were stored",

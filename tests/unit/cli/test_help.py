@@ -48,8 +48,8 @@ def test_a_command_that_does_not_exist_is_a_usage_error() -> None:
 
 def test_the_commands_in_the_readme_exist() -> None:
     known = {path for path, _ in commands(main)}
-    (block,) = re.findall(r"```console\n(millstream.*?)```", README.read_text(), re.DOTALL)
-    lines = [shlex.split(line, comments=True) for line in block.splitlines()]
+    blocks = re.findall(r"```console\n(.*?)```", README.read_text(), re.DOTALL)
+    lines = [shlex.split(line, comments=True) for line in "".join(blocks).splitlines()]
     written = {
         tuple(takewhile(lambda word: not word.startswith("-"), words[1:]))
         for words in lines

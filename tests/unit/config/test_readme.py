@@ -19,10 +19,12 @@ def shown(tmp_path: Path) -> list[Settings]:
 
 
 def test_the_configurations_in_the_readme_load(tmp_path: Path) -> None:
-    shared, whole, guarded = shown(tmp_path)
+    shared, whole, guarded, tokens, several = shown(tmp_path)
 
     assert shared.store.kind == "valkey"
     assert whole.streams.resumable_default
     assert {"requests", "tokens"} <= set(whole.models["chat"].limits.dimensions())
     assert guarded.auth.mode == "required"
     assert guarded.tenants.keys() == {"acme", "guests"}
+    assert tokens.auth.jwt is not None
+    assert (several.limiter.kind, several.reload.url) == ("valkey", several.limiter.url)

@@ -239,3 +239,10 @@ def test_a_killed_workers_streams_end_and_its_requests_stay_counted(
     assert counted['millstream_active_streams{model="chat"}'] == 1
     assert not any(key.startswith("millstream_engine_batch_size") for key in counted)
     assert sum(value for key, value in counted.items() if "requests_total" in key) == 1
+
+
+def test_one_worker_without_counters_shows_for_all(metrics: Metrics) -> None:
+    metrics.limiter_up(True)
+    assert read(metrics)["millstream_limiter_up{}"] == 1
+    metrics.limiter_up(False)
+    assert read(metrics)["millstream_limiter_up{}"] == 0
