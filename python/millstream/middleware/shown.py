@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 LONGEST = 512
 """Characters of one value; a longer one is cut."""
+LONGEST_WORD = 16
+"""Characters of a part of a path that no route has taken; a longer one may be the name of a stream.
+"""
 SECRET_PARAMETERS = frozenset({"stream_id", "response_id"})
 """Parts of a path that are the name of a stream: whoever knows it whole can read the stream."""
 
@@ -25,14 +28,23 @@ def shown(text: str) -> str:
 
 
 def shown_path(scope: Scope) -> str:
-    """The path as it was sent, without the query and with the names of streams cut short."""
+    """The path as it was sent, without the query and with the names of streams cut short.
+
+    Where no route says which part of the path is such a name, every long one is cut.
+    """
     path: str = scope["path"]
+    if "route" not in scope:
+        return shown("/".join(map(_word, path.split("/"))))
     parameters = scope.get("path_params")
     if parameters:
         for name in SECRET_PARAMETERS & parameters.keys():
             secret = str(parameters[name])
             path = path.replace(secret, secret[:SHOWN_OF_STREAM])
     return shown(path)
+
+
+def _word(part: str) -> str:
+    return part if len(part) <= LONGEST_WORD else part[:SHOWN_OF_STREAM]
 
 
 def route_of(scope: Scope) -> str | None:

@@ -48,7 +48,9 @@ def log_bytes(generation: Generation, admission: Admission, own: int) -> int:
 async def adapted(generation: Generation, admission: Admission) -> Generation:
     """The same for what the token limits have left at this moment, evenly shared by its branches.
 
-    Unchanged where everything fits, or nothing: then the limits have the word.
+    Where nothing is left, the same for what they grant at most: then the limits have the word, and
+    say how long to wait instead of that no waiting would help. Unchanged where everything fits, or
+    never would.
     """
     shares = len(generation.branches)
     branches = [
@@ -64,11 +66,15 @@ async def _adapted(
     tokens = (await admission.peek(tenant, branch.model)).tokens
     if tokens is None:
         return branch
-    # Where nothing is left, what could ever be: so that waiting helps.
-    for available in (tokens.remaining, tokens.limit):
-        if branch.cost <= available // shares:
-            return branch
-        params = branch.engine.adapted(branch.params, len(branch.prompt), available // shares)
-        if params is not branch.params:
-            return msgspec.structs.replace(branch, params=params)
-    return branch
+    params, prompt = branch.params, len(branch.prompt)
+    for affordable in (tokens.remaining, _most_tokens(admission, tenant, branch.model)):
+        params = branch.engine.adapted(params, prompt, affordable // shares)
+        if params != branch.params:
+            break
+    return msgspec.structs.replace(branch, params=params)
+
+
+def _most_tokens(admission: Admission, tenant: str, model: str) -> int:
+    """What the tightest limit on tokens grants while nobody uses it; 0 if there is none."""
+    limits = [scoped.limits.tokens for scoped in admission.scopes(tenant, model)]
+    return min((tokens.limit for tokens in limits if tokens is not None), default=0)

@@ -34,6 +34,10 @@ concurrency = 1
 bytes_in_flight = { limit = 1048576, per_stream = 8192 }
 queue = { deadline_seconds = 30 }
 
+[models.few]
+routes = [{ engine = "local" }]
+limits = { tokens = { limit = 12, window_ms = 60000 } }
+
 [tenants.default]
 priority = 2
 """
@@ -251,6 +255,31 @@ async def test_not_one_token_left_is_a_refusal_as_ever(server: Server) -> None:
     await use_all_but(server, 2)
     call = await server.call(headers={"X-Adapt-Max-Tokens": "1"})
     assert call.status == 429
+
+
+@everywhere
+async def test_what_would_exceed_even_an_unused_limit_may_come_again_later_if_it_adapts(
+    server: Server, route: str
+) -> None:
+    taken = await server.admission.admit([Demand("default", "few", 10)])
+    assert isinstance(taken, list)
+    # Two tokens of a prompt and twenty, of which twelve would ever be granted.
+    adapting = {"X-Adapt-Max-Tokens": "1"}
+    call = await server.call(route, adapting, model="few")
+    assert call.status == 429
+    assert int(call.headers["retry-after"]) >= 1
+    taken[0].undo()
+    call = await server.call(route, adapting, model="few")
+    assert (call.status in (200, 202), asked(server.engine)) == (True, 10)
+
+
+async def test_a_prompt_that_never_fits_is_refused_for_good_though_it_adapts(
+    server: Server,
+) -> None:
+    prompt = " ".join(["word"] * 12)
+    call = await server.call("completions", model="few", prompt=prompt, adapt_max_tokens=True)
+    assert call.status == 400
+    assert b"cost_exceeds_limit" in call.body
 
 
 async def test_branches_share_what_is_left(server: Server) -> None:

@@ -171,8 +171,16 @@ async def test_no_path_ends_a_line_or_moves_a_cursor(
     assert "secret" not in text
 
 
+@pytest.mark.parametrize("path", ["/v1/streams/{}/", "//v1/streams/{}", "/v1/streams/{}/x", "/{}"])
+async def test_a_name_of_a_stream_is_cut_though_no_route_takes_the_path(
+    path: str, output: io.StringIO
+) -> None:
+    await served(logged(answers), request(path=path.format("AbCdEfGhIjKlMnOpQrStUvWx")))
+    assert line(output)["path"] == path.format("AbCdEfGh")
+
+
 async def test_a_long_path_is_cut(output: io.StringIO) -> None:
-    await served(logged(answers), request(path="/" + "x" * 100_000))
+    await served(logged(answers), request(path="/x" * 100_000))
     assert len(line(output)["path"]) == 512
 
 
