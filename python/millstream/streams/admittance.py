@@ -64,7 +64,7 @@ async def _adapted(
     branch: BranchRequest, tenant: str, admission: Admission, shares: int
 ) -> BranchRequest:
     tokens = (await admission.peek(tenant, branch.model)).tokens
-    if tokens is None:
+    if tokens is None or branch.cost <= tokens.remaining // shares:
         return branch
     params, prompt = branch.params, len(branch.prompt)
     for affordable in (tokens.remaining, _most_tokens(admission, tenant, branch.model)):
