@@ -75,6 +75,7 @@ class LiveSettings:
         Fit for another thread: with many tenants it takes a while. Raises `ConfigError` if the two
         do not go together.
         """
+        _check_roles(self._current, wanted)
         target = reloaded(self._current, wanted)
         problems = problems_of(target, promised=wanted.models)
         if problems:
@@ -123,3 +124,12 @@ class LiveSettings:
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._wall_clock() / 1e9, UTC)
+
+
+def _check_roles(running: Settings, wanted: Settings) -> None:
+    # Half of a file may be whole TOML: without its roles nothing would be trimmed any more.
+    if running.auth.mode == "required" and running.auth.roles and not wanted.auth.roles:
+        raise ConfigError(
+            "auth.roles: a running server does not give up its last role, since without any no "
+            "scope is trimmed; restart it for that"
+        )

@@ -110,3 +110,14 @@ def test_a_change_beside_settings_that_run_no_more_is_not_taken(tmp_path: Path) 
     with pytest.raises(ValueError, match="meanwhile"):
         live.replace(late, source="third")
     assert live.current.limits.concurrency == 4
+
+
+def test_half_of_a_file_does_not_take_all_roles_away(tmp_path: Path) -> None:
+    auth = '[auth]\nmode = "required"\nkeys_file = "keys.jsonl"\n'
+    running = settings(tmp_path, auth + 'roles.app = ["chat:create"]\nroles.ops = ["*"]\n')
+    live = LiveSettings(running, source="first", wall_clock=lambda: 0)
+    for half in ("", auth):
+        with pytest.raises(ConfigError, match=r"auth\.roles"):
+            live.change(settings(tmp_path, half))
+    fewer = settings(tmp_path, auth + 'roles.app = ["chat:create"]\n')
+    assert live.replace(live.change(fewer), source="second")
