@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -108,7 +109,7 @@ def test_a_killed_worker_frees_its_requests_and_the_engine_stays(
         until(lambda: server.metric("millstream_engine_batch_size") == 6)
         victims = [pid for pid in server.workers() if is_worker(pid)]
         os.kill(victims[0], signal.SIGKILL)
-        until(lambda: server.metric("millstream_engine_batch_size") < 6)
+        until(lambda: batch_size_of_the_survivor(server) < 6)
         os.kill(victims[1], signal.SIGKILL)
         for client in clients:
             client.read_all()
@@ -122,6 +123,14 @@ def test_a_killed_worker_frees_its_requests_and_the_engine_stays(
             f"{server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60
         )
         assert answer.status_code == 200
+
+
+def batch_size_of_the_survivor(server: Server) -> float:
+    """As ever, until a request does not reach the worker that has just been killed."""
+    try:
+        return server.metric("millstream_engine_batch_size")
+    except httpx.TransportError:
+        return math.inf
 
 
 @pytest.mark.parametrize("workers", [1, 2])

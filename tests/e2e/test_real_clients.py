@@ -157,6 +157,7 @@ def test_openai_node_reads_on_as_chunks(server: Server, text: str) -> None:
 
     assert result["text"] == text
     assert without_a_hole(result["ids"])
+    assert not result["settled"]["partial"]
     assert result["done"] == "length"
 
 
@@ -183,8 +184,11 @@ def test_openai_python_reads_on_as_chunks(server: Server, text: str) -> None:
             stream=True,
             stream_cls=openai.Stream[ChatCompletionChunk],
         )
-        chunks += second
+        *rest, last = second
+        chunks += rest
 
+    assert last.choices == []
+    assert not stream_of(last)["settled"]["partial"]
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == text
     assert [seq_of(chunk) for chunk in chunks] == list(range(1, len(chunks) + 1))
     assert [chunk.choices[0].delta.role for chunk in chunks].count("assistant") == 1
@@ -192,8 +196,13 @@ def test_openai_python_reads_on_as_chunks(server: Server, text: str) -> None:
 
 
 def seq_of(chunk: ChatCompletionChunk) -> int:
+    return int(stream_of(chunk)["seq"])
+
+
+def stream_of(chunk: ChatCompletionChunk) -> dict[str, Any]:
     assert chunk.model_extra is not None
-    return int(chunk.model_extra["stream"]["seq"])
+    member: dict[str, Any] = chunk.model_extra["stream"]
+    return member
 
 
 # --- curl

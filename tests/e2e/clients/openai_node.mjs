@@ -10,8 +10,13 @@ const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0 
 const ids = [];
 let text = "";
 let finish = null;
+let settled = null;
 
 function take(chunk) {
+  if (chunk.choices.length === 0) {
+    settled = chunk.stream.settled;
+    return;
+  }
   ids.push(`1-${chunk.stream.seq}`);
   text += chunk.choices[0]?.delta?.content ?? "";
   finish = chunk.choices[0]?.finish_reason ?? finish;
@@ -37,4 +42,4 @@ const second = await client.get(`/streams/${streamId}`, {
 });
 for await (const chunk of second) take(chunk);
 
-console.log(JSON.stringify({ text, ids, done: finish }));
+console.log(JSON.stringify({ text, ids, settled, done: finish }));
