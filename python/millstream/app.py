@@ -24,6 +24,7 @@ from millstream.api import (
     resume,
     streams,
 )
+from millstream.api.allowed import check_still_allowed
 from millstream.api.responses import router as responses
 from millstream.api.services import Services
 from millstream.assembly.admission import open_admission
@@ -156,7 +157,7 @@ async def _start(live: LiveSettings, stack: AsyncExitStack) -> Services:
     for engine in engines.values():
         stack.push_async_callback(engine.close)
         await engine.start()
-    orchestrator = _orchestrator(settings, admission, registry, drain, store, metrics)
+    orchestrator = _orchestrator(live, admission, registry, drain, store, metrics)
     sweeper = Sweeper(
         [StreamTimers(registry), deliveries, drain, orchestrator, store, hubs, OrphanWatch()]
     )
@@ -238,7 +239,7 @@ def _engine(name: str, settings: TorchEngineSettings, hubs: Hubs) -> Engine:
 
 
 def _orchestrator(
-    settings: Settings,
+    live: LiveSettings,
     admission: Admission,
     registry: StreamRegistry,
     drain: Drain,
@@ -249,10 +250,11 @@ def _orchestrator(
         registry=registry,
         admission=admission,
         drain=drain,
-        observer=_observer(settings, metrics),
+        observer=_observer(live.current, metrics),
         store=store,
         clock=monotonic_ns,
         wall_clock=time_ns,
+        permitted=lambda generation: check_still_allowed(live.current, generation),
     )
 
 

@@ -15,6 +15,7 @@ from millstream.errors import NotAllowed
 if TYPE_CHECKING:
     from millstream.config import Settings
     from millstream.config.tenants import RouteName
+    from millstream.streams.orchestrator import Generation
 
 _UNLIMITED = TenantSettings(model_limits={})
 
@@ -39,13 +40,23 @@ def allowed_model(request: Request, parts: Services, name: str) -> ServedModel:
     nobody learns which others there are.
     """
     tenant = tenant_of(request)
-    models = tenant_settings(parts.settings, tenant).models
+    _check_model(parts.settings, tenant, name)
+    return parts.model(name, tenant)
+
+
+def check_still_allowed(settings: Settings, generation: Generation) -> None:
+    """Raise `NotAllowed` if its tenant, or the tenant's use of a model, has gone meanwhile."""
+    for branch in generation.branches:
+        _check_model(settings, generation.tenant, branch.model)
+
+
+def _check_model(settings: Settings, tenant: str, name: str) -> None:
+    models = tenant_settings(settings, tenant).models
     if models is not None and name not in models:
         raise NotAllowed(
             f"The model '{name[:200]}' is not among those that this tenant may use.",
             code="model_not_allowed",
         )
-    return parts.model(name, tenant)
 
 
 def allowed_names(request: Request, parts: Services) -> list[str]:

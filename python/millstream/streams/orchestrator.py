@@ -99,7 +99,11 @@ def new_stream_id() -> str:
 
 
 class Orchestrator:
-    """Admits generations and owns the streams that they become."""
+    """Admits generations and owns the streams that they become.
+
+    ``permitted`` is asked again once one has been admitted, which may be a while after its route
+    asked: it raises what the client is to be told.
+    """
 
     def __init__(
         self,
@@ -111,6 +115,7 @@ class Orchestrator:
         store: StreamStore,
         clock: Callable[[], int],
         wall_clock: Callable[[], int],
+        permitted: Callable[[Generation], None] = lambda _: None,
     ) -> None:
         self._registry = registry
         self.admission = admission
@@ -119,6 +124,7 @@ class Orchestrator:
         self._store = store
         self._clock = clock
         self._wall_clock = wall_clock
+        self._permitted = permitted
         self._requests = itertools.count(1)
 
     async def open(
@@ -128,7 +134,7 @@ class Orchestrator:
 
         Waits where a limit has a queue; cancelled meanwhile it leaves nothing behind. Raises
         `EngineUnavailable` while an engine is away or the server leaves, and `CostExceedsLimit`
-        where waiting would not help; nothing is charged then.
+        where waiting would not help, and what ``permitted`` does; nothing is charged then.
         """
         self._check_staying()
         if generation.adapt:
@@ -139,8 +145,9 @@ class Orchestrator:
         if isinstance(admitted, Refusal):
             return admitted
         try:
-            # It may have waited: the server leaves, and the engine may have gone.
+            # It may have waited: the server leaves, the engine may have gone, or the tenant.
             self._check_staying()
+            self._permitted(generation)
             stream = self._begin(generation, admitted, stream_id or new_stream_id(), bound)
         except BaseException:
             undo_all(admitted)

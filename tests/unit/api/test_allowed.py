@@ -10,11 +10,14 @@ import httpx
 import pytest
 
 from millstream import app as assembly
-from millstream.api.allowed import tenant_settings
+from millstream.api.allowed import check_still_allowed, tenant_settings
 from millstream.api.branch import deadlines_of
 from millstream.api.services import Services
-from millstream.config import Settings, load_settings
+from millstream.config import Settings, StreamPolicy, load_settings
 from millstream.errors import NotAllowed
+from millstream.streams.branch import Deadlines
+from millstream.streams.orchestrator import BranchRequest, Generation
+from millstream.types import SamplingParams
 from tests.unit.api.test_streams import silent
 from tests.unit.api.test_tenants import tenant
 from tests.unit.scripted_engine import ScriptedEngine
@@ -192,3 +195,38 @@ def test_a_tenant_that_is_removed_while_its_body_arrives_may_do_nothing(
     with pytest.raises(NotAllowed, match="no such tenant") as refused:
         tenant_settings(settings, "removed")
     assert refused.value.code == "unknown_tenant"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("few", "model_not_allowed"), ("gone", "unknown_tenant")]
+)
+def test_who_has_waited_is_asked_again(settings: Settings, name: str, code: str) -> None:
+    guarded = settings.model_copy(
+        update={"auth": settings.auth.model_copy(update={"mode": "required"})}
+    )
+    with pytest.raises(NotAllowed) as refused:
+        check_still_allowed(guarded, generation(name, "m", "other"))
+    assert refused.value.code == code
+    check_still_allowed(guarded, generation("few", "m"))
+
+
+def generation(tenant: str, *models: str) -> Generation:
+    branches = [
+        BranchRequest(
+            model=model,
+            engine=ScriptedEngine(),
+            prompt=[1],
+            params=SamplingParams(max_tokens=1),
+            deadlines=Deadlines(),
+        )
+        for model in models
+    ]
+    return Generation(
+        route="stream",
+        dialect="native",
+        id_prefix="",
+        branches=tuple(branches),
+        streamed=True,
+        policy=StreamPolicy(),
+        tenant=tenant,
+    )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from millstream.admission import Refusal
 from millstream.config import StreamPolicy
-from millstream.errors import CostExceedsLimit, EngineUnavailable
+from millstream.errors import CostExceedsLimit, EngineUnavailable, NotAllowed
 from millstream.streams.branch import Deadlines
 from millstream.streams.drain import Drain
 from millstream.streams.orchestrator import BranchRequest, Generation, Orchestrator
@@ -20,7 +21,7 @@ from tests.unit.streams.parts import RESERVED, SECOND, Bench
 class Rig:
     """An orchestrator over a bench's engine, limiter and registry."""
 
-    def __init__(self) -> None:
+    def __init__(self, permitted: Callable[[Generation], None] = lambda _: None) -> None:
         self.bench = Bench()
         self.heard, self.store = self.bench.heard, self.bench.store
         self.drain = Drain(self.bench.registry, seconds=1, shared=False, clock=lambda: 0)
@@ -32,6 +33,7 @@ class Rig:
             store=self.store,
             clock=lambda: 5 * SECOND,
             wall_clock=lambda: 1_700_000_000 * SECOND,
+            permitted=permitted,
         )
 
     async def open(self, **asked: Any) -> Stream | Refusal:
@@ -144,6 +146,16 @@ async def test_a_server_that_leaves_takes_no_more() -> None:
     with pytest.raises(EngineUnavailable, match="shutting down"):
         await rig.open()
     assert rig.heard.events == []
+
+
+async def test_what_is_not_permitted_any_more_costs_nothing() -> None:
+    def gone(generation: Generation) -> None:
+        raise NotAllowed(f"There is no {generation.tenant}.")
+
+    rig = Rig(gone)
+    with pytest.raises(NotAllowed, match="default"):
+        await rig.open()
+    assert (rig.bench.charged, rig.bench.leases, rig.heard.events) == (0, 0, [])
 
 
 async def test_a_stream_that_ends_is_forgotten_once_its_reader_is_gone() -> None:
