@@ -9,6 +9,7 @@ together, "bytes-in-flight" the memory that open streams hold.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.admission.policies import KIBIBYTE
@@ -143,7 +144,7 @@ def _ietf_fields(snapshot: Snapshot, limits: dict[str, Limits]) -> dict[str, str
         return {}
     return {
         "ratelimit-policy": ", ".join(
-            _policy(dimension, meter, limits.get(meter.scope)) for dimension, meter in meters
+            _policy(dimension, meter.limit, limits.get(meter.scope)) for dimension, meter in meters
         ),
         "ratelimit": ", ".join(_left(dimension, meter) for dimension, meter in meters),
     }
@@ -156,10 +157,11 @@ def _metered(snapshot: Snapshot) -> Iterator[tuple[str, Meter]]:
             yield dimension, meter
 
 
-def _policy(dimension: str, meter: Meter, limits: Limits | None) -> str:
+@lru_cache(maxsize=1024)  # a policy lasts, and its exact fractions cost more than all the rest
+def _policy(dimension: str, quota: int, limits: Limits | None) -> str:
     seconds = None if limits is None else _window_seconds(dimension, limits)
     window = "" if seconds is None else f";w={_integer(seconds)}"
-    return f'"{dimension}";q={_amount(dimension, meter.limit)}{window}{_UNITS[dimension]}'
+    return f'"{dimension}";q={_amount(dimension, quota)}{window}{_UNITS[dimension]}'
 
 
 def _left(dimension: str, meter: Meter) -> str:
