@@ -9,20 +9,12 @@ import openai
 import pytest
 
 from millstream.cli.descriptors import raise_descriptor_limit
-from tests.e2e.servers import Server, free_port, millstream_command, serving
+from tests.e2e.servers import ENGINE, Server, free_port, millstream_command, serving
 from tests.waiting import until
 
-CONFIG = """
-[engines.local]
-kind = "torch"
-model = "smollm2-135m-instruct"
-threads = 2
-max_batch = 8
-kv_tokens = 12288
-
-[models.smollm2-135m-instruct]
-routes = [{ engine = "local" }]
-
+CONFIG = (
+    ENGINE
+    + """
 [models.two-a-minute]
 routes = [{ engine = "local" }]
 limits = { requests = { per_second = 1, burst = 2 }, tokens = { limit = 400, window_ms = 60000 } }
@@ -74,6 +66,7 @@ body_seconds = 2
 keep_alive_seconds = 0.3
 blocked_send_seconds = 2
 """
+)
 
 
 @pytest.fixture(scope="session", autouse=True)

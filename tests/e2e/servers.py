@@ -18,6 +18,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.waiting import until
 
 MODEL = "smollm2-135m-instruct"
+ENGINE = """
+[engines.local]
+kind = "torch"
+model = "smollm2-135m-instruct"
+threads = 2
+max_batch = 8
+kv_tokens = 12288
+
+[models.smollm2-135m-instruct]
+routes = [{ engine = "local" }]
+"""
+"""A configuration with a small engine under the name of its model."""
 START_SECONDS = 90.0
 
 

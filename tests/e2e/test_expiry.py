@@ -13,7 +13,7 @@ import pytest
 from millstream.client import Client, RequestRefused
 from tests.e2e.frames import frames
 from tests.e2e.http1 import Connection
-from tests.e2e.servers import Server, free_port, millstream_command, serving
+from tests.e2e.servers import ENGINE, Server, free_port, millstream_command, serving
 from tests.e2e.test_resume import CHAT, STREAMS, asked, resumable
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -28,17 +28,7 @@ on_expiry = "cut"
 
 [tenants.lenient]
 """
-ENGINE = """
-[engines.local]
-kind = "torch"
-model = "smollm2-135m-instruct"
-threads = 2
-max_batch = 8
-kv_tokens = 12288
-
-[models.smollm2-135m-instruct]
-routes = [{ engine = "local" }]
-
+GRACE = """
 [streams]
 detach_grace_seconds = 60
 """
@@ -52,7 +42,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that lets nobody in without a token."""
     folder, port = tmp_path_factory.mktemp("guarded"), free_port()
     config = folder / "millstream.toml"
-    config.write_text(ENGINE + AUTH)
+    config.write_text(ENGINE + GRACE + AUTH)
     environment = {"TEST_JWT_SECRET": SECRET}
     command = millstream_command(port, config)
     with serving(command, port=port, folder=folder, environment=environment) as server:

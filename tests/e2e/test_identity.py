@@ -19,19 +19,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
 from tests.e2e.http1 import Connection
-from tests.e2e.servers import MODEL, Server, free_port, millstream_command, serving
+from tests.e2e.servers import ENGINE, MODEL, Server, free_port, millstream_command, serving
 
-CONFIG = """
-[engines.local]
-kind = "torch"
-model = "smollm2-135m-instruct"
-threads = 2
-max_batch = 8
-kv_tokens = 12288
-
-[models.smollm2-135m-instruct]
-routes = [{ engine = "local" }]
-
+CONFIG = (
+    ENGINE
+    + """
 [auth]
 mode = "required"
 keys_file = "KEYS"
@@ -50,6 +42,7 @@ path = "AUDIT"
 [tenants.acme]
 [tenants.other]
 """
+)
 
 
 @dataclass(frozen=True)
