@@ -1,8 +1,8 @@
 """The limiter in plain Python: one dictionary of keys, no shards, no locks.
 
 It answers as ``millstream._core.Limiter(shards=1)`` does. Where the Rust side is clever this side
-is plain: a window is a dictionary from slot to tokens, every key is looked at before every
-decision and forgotten if idle (but spared once after a use while there is room), expired leases are found by looking at every lease.
+is plain: a window is a dictionary from slot to tokens, idle keys are all forgotten before every
+decision, expired leases are found by looking at every lease.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Limiter:
         if not (requests or tokens or kibibytes):
             raise ValueError("nothing to reserve")
         self._expire(now_ns)
-        self._forget_idle(now_ns, len(self._keys) + len(scopes) > self._max_keys)
+        self._forget_idle(now_ns)
         keys = {name: self._resolve(name, quota, now_ns) for name, quota in scopes}
         refusals = [
             (permanent, dimension in ("concurrency", "bytes"), wait, name, dimension)
@@ -179,18 +179,13 @@ class Limiter:
             key = self._keys[name] = Key(name, quota, now_ns)
         key.advance(now_ns)
         key.adopt(quota)
-        key.referenced = True
         return key
 
-    def _forget_idle(self, now_ns: int, full: bool) -> None:
+    def _forget_idle(self, now_ns: int) -> None:
         for key in (*self._keys.values(), *self._overflow.values()):
-            spared = key.referenced and not full
-            key.referenced = False
-            if not spared:
-                key.advance(now_ns)
-                key.forgotten = key.idle
-        self._keys = {name: key for name, key in self._keys.items() if not key.forgotten}
-        self._overflow = {quota: key for quota, key in self._overflow.items() if not key.forgotten}
+            key.advance(now_ns)
+        self._keys = {name: key for name, key in self._keys.items() if not key.idle}
+        self._overflow = {quota: key for quota, key in self._overflow.items() if not key.idle}
 
     def _expire(self, now_ns: int) -> None:
         self._time.observe(now_ns, self._lease_ttl_ns)

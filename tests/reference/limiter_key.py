@@ -85,8 +85,6 @@ class Key:
         self.name = name
         self.quota = quota
         self.time = Timeline(reading, reading)
-        self.referenced = False
-        self.forgotten = False
         self.level = quota.burst * quota.period_ns
         self.used: dict[int, int] = {}
         self.open = 0

@@ -89,6 +89,14 @@ impl Entry {
         }
     }
 
+    /// Is an idle key made anew: answers must not depend on when the sweep comes by.
+    pub(crate) fn restart(&mut self, reading: u64) {
+        self.time = Timeline::starting(reading);
+        if let (Some(tokens), Some(window)) = (self.quota.tokens(), &mut self.window) {
+            window.restart(tokens, reading);
+        }
+    }
+
     /// Goes on under another quota: nothing that was used is forgotten.
     pub(crate) fn adopt(&mut self, quota: &Arc<Quota>) {
         if Arc::ptr_eq(&self.quota, quota) || self.quota == *quota {

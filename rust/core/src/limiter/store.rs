@@ -95,6 +95,9 @@ impl Shard {
             .unwrap_or_else(|| self.make(scope, reading));
         let entry = &mut self.entries[place as usize];
         entry.advance(reading);
+        if entry.is_idle() {
+            entry.restart(reading);
+        }
         entry.adopt(&scope.quota);
         entry.referenced = true;
         place
