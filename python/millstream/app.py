@@ -29,6 +29,7 @@ from millstream.api.responses import router as responses
 from millstream.api.services import Services
 from millstream.assembly.admission import open_admission
 from millstream.assembly.audit import open_audit
+from millstream.assembly.companions import companions
 from millstream.assembly.identity import open_authenticator
 from millstream.assembly.limits import book_of
 from millstream.assembly.limits_in_force import LimitsInForce
@@ -48,7 +49,6 @@ from millstream.engines.torch.options import EngineOptions
 from millstream.identity.authenticator import Authenticator
 from millstream.middleware.hook_events import RequestHooks
 from millstream.store import StreamStore, open_store
-from millstream.streams.companions import companions
 from millstream.streams.deliveries import Deliveries
 from millstream.streams.directory import Directory
 from millstream.streams.drain import Drain
@@ -122,7 +122,7 @@ def _lifespan(
             limits.admission = services.orchestrator.admission
             app.state.durable = _durable(reloader.live.current, services, stack)
             stack.callback(reloader.live.subscribe(partial(_follow_streams, app)))
-            await reloader.start(stack)
+            await reloader.start(stack, several_workers=services.several_workers)
             yield
 
     return lifespan
@@ -133,11 +133,11 @@ async def _start(live: LiveSettings, stack: AsyncExitStack) -> Services:
     settings = live.current
     directory = metrics_directory()
     metrics = Metrics(settings.models, directory)
+    others = stack.enter_context(companions(directory))
     admission = await open_admission(
-        settings, stack, directory=directory, clock=monotonic_ns, observer=metrics
+        settings, stack, others=others, clock=monotonic_ns, observer=metrics
     )
     stack.callback(live.subscribe(lambda changed: admission.replace(book_of(changed))))
-    others = stack.enter_context(companions(directory))
     registry = StreamRegistry()
     wakeups = Wakeups()
     stack.callback(wakeups.close)

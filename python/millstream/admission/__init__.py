@@ -17,7 +17,6 @@ from millstream.admission.policies import (
     TokenWindow,
     estimated_cost,
 )
-from millstream.admission.sole_worker import sole_worker
 from millstream.admission.together import undo_all
 from millstream.admission.unlimited import UnlimitedLease
 
@@ -42,6 +41,5 @@ __all__ = [
     "TokenWindow",
     "UnlimitedLease",
     "estimated_cost",
-    "sole_worker",
     "undo_all",
 ]

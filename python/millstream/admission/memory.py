@@ -1,4 +1,4 @@
-"""Limits kept in this process: right for one worker only (`sole_worker`)."""
+"""Limits kept in this process: right for one worker only."""
 
 from __future__ import annotations
 

@@ -65,6 +65,11 @@ def limited(settings: Settings) -> bool:
     return any(scope.dimensions() for scope in _all(settings))
 
 
+def counted_here(settings: Settings) -> bool:
+    """Whether limits are counted in the memory of a worker, which then has to be alone."""
+    return settings.limiter.kind == "memory" and limited(settings)
+
+
 def lease_ttl_ns() -> int:
     """For leases that nobody renews: no stream outlives its deadline by more than a sweep.
 
