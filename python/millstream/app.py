@@ -32,7 +32,6 @@ from millstream.assembly.audit import open_audit
 from millstream.assembly.companions import companions
 from millstream.assembly.identity import open_authenticator
 from millstream.assembly.limits import book_of
-from millstream.assembly.limits_in_force import LimitsInForce
 from millstream.assembly.middleware import chain
 from millstream.assembly.reload import Reloader
 from millstream.config import (
@@ -87,14 +86,13 @@ def create_app(configured: Settings | Loaded, *, hooks: Sequence[RequestHooks] =
     reloader = Reloader(configured)
     live, settings = reloader.live, reloader.live.current
     authenticator = open_authenticator(lambda: live.current)
-    audit, limits = open_audit(settings.audit), LimitsInForce()
+    audit = open_audit(settings.audit)
     app = App(
         title="Millstream",
-        lifespan=_lifespan(reloader, authenticator, limits, audit),
+        lifespan=_lifespan(reloader, authenticator, audit),
         middleware=chain(
             settings,
             authenticator=authenticator,
-            limits=limits,
             audit=audit,
             hooks=hooks,
             reloads=isinstance(configured, Loaded),
@@ -109,7 +107,7 @@ def create_app(configured: Settings | Loaded, *, hooks: Sequence[RequestHooks] =
 
 
 def _lifespan(
-    reloader: Reloader, authenticator: Authenticator, limits: LimitsInForce, audit: AuditLog
+    reloader: Reloader, authenticator: Authenticator, audit: AuditLog
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -119,7 +117,6 @@ def _lifespan(
             await authenticator.start()
             services = await _start(reloader.live, stack)
             app.state.services = services
-            limits.admission = services.orchestrator.admission
             app.state.durable = _durable(reloader.live.current, services, stack)
             stack.callback(reloader.live.subscribe(partial(_follow_streams, app)))
             await reloader.start(stack, several_workers=services.several_workers)

@@ -40,10 +40,8 @@ class LimitMiddleware:
     an app that raises and for a request that is cancelled, before the response or in it: who makes
     an app fail would otherwise go unlimited.
 
-    Where ``cost`` is None the app reserves by itself, as Millstream's own routes do, which know
-    their tokens when they have read the body. Then ``peeks`` says whether to look what is left, one
-    question to the limiter, and nothing else is done. Requests without scopes are not limited, nor
-    are web sockets. 503 while the limiter cannot be reached and its answer may not be guessed.
+    Requests without scopes are not limited, nor are web sockets. 503 while the limiter cannot be
+    reached and its answer may not be guessed.
     """
 
     def __init__(
@@ -52,42 +50,23 @@ class LimitMiddleware:
         limiter: Limiter,
         scopes: Callable[[Scope], tuple[ScopedLimits, ...]],
         *,
-        cost: Callable[[Scope], Cost | None] = one_request,
-        peeks: bool = False,
+        cost: Callable[[Scope], Cost] = one_request,
         audit: AuditLog | None = None,
     ) -> None:
         self.app = app
         self._limiter = limiter
         self._scopes = scopes
         self._cost = cost
-        self._peeks = peeks
         self._audit = audit or NoAudit()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        cost = self._cost(scope)
-        scopes = self._scopes(scope) if cost is not None or self._peeks else ()
+        scopes = self._scopes(scope) if scope["type"] == "http" else ()
         if not scopes:
             await self.app(scope, receive, send)
-        elif cost is None:
-            await self._peek(scope, scopes)
-            await self.app(scope, receive, send)
-        else:
-            await self._limited(scope, receive, send, scopes, cost)
-
-    async def _limited(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        scopes: tuple[ScopedLimits, ...],
-        cost: Cost,
-    ) -> None:
+            return
         try:
-            lease = await self._limiter.reserve(scopes, cost)
+            lease = await self._limiter.reserve(scopes, self._cost(scope))
         except CostExceedsLimit as error:
             failure = Failure(str(error), "invalid_request_error", error.code)
             await answer(scope, send, 400, failure, {"x-should-retry": "false"})
@@ -113,15 +92,6 @@ class LimitMiddleware:
             await self.app(scope, receive, send)
         finally:
             lease.settle(lease.tokens)
-
-    async def _peek(self, scope: Scope, scopes: tuple[ScopedLimits, ...]) -> None:
-        try:
-            snapshot = await self._limiter.peek(scopes)
-        except LimiterUnavailable:
-            # Unknown, not unlimited: whoever reserves says so to the client.
-            return
-        tokens = snapshot.tokens
-        state_of(scope)["quota_remaining"] = None if tokens is None else tokens.remaining
 
     async def _refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
         self._audit.record(
