@@ -6,6 +6,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from millstream.middleware.answers import answer
+from millstream.middleware.error_answer import ErrorAnswer
 from millstream.middleware.response_start import response_start
 from millstream.middleware.state import state_of
 from millstream.telemetry.logging import get_logger
@@ -40,7 +41,7 @@ class FailureMiddleware:
             if start.status is not None:
                 raise
             failure = unexpected(error, request_id=state_of(scope).get("request_id"))
-            await answer(scope, send, 500, failure)
+            await answer(scope, send, ErrorAnswer(500, failure))
 
 
 def unexpected(error: Exception, *, request_id: str | None = None) -> Failure:

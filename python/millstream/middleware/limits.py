@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millstream.admission.base import Cost
-from millstream.admission.headers import lease_headers, refusal_headers, refusal_message
+from millstream.admission.headers import lease_headers
 from millstream.admission.leases import Lease, Refusal
 from millstream.errors import CostExceedsLimit, LimiterUnavailable
 from millstream.middleware.answers import answer
+from millstream.middleware.error_answer import error_answer, refusal_answer
 from millstream.middleware.response_start import response_start
 from millstream.middleware.shown import route_of, shown, who
 from millstream.middleware.state import state_of
 from millstream.telemetry.audit import NoAudit
-from millstream.types import Failure
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from millstream.telemetry.audit import AuditLog
 
 ONE_REQUEST = Cost(tokens=1)
-UNAVAILABLE_RETRY_SECONDS = 5
 
 
 def one_request(_scope: Scope) -> Cost:
@@ -67,13 +66,8 @@ class LimitMiddleware:
             return
         try:
             lease = await self._limiter.reserve(scopes, self._cost(scope))
-        except CostExceedsLimit as error:
-            failure = Failure(str(error), "invalid_request_error", error.code)
-            await answer(scope, send, 400, failure, {"x-should-retry": "false"})
-        except LimiterUnavailable as error:
-            failure = Failure(str(error), "server_error", error.code)
-            retry = {"retry-after": str(UNAVAILABLE_RETRY_SECONDS)}
-            await answer(scope, send, 503, failure, retry)
+        except (CostExceedsLimit, LimiterUnavailable) as error:
+            await answer(scope, send, error_answer(error))
         else:
             if isinstance(lease, Refusal):
                 await self._refuse(scope, send, lease)
@@ -102,8 +96,7 @@ class LimitMiddleware:
             dimension=refusal.dimension,
             **who(state_of(scope)),
         )
-        failure = Failure(refusal_message(refusal), "rate_limit_error", "rate_limit_exceeded")
-        await answer(scope, send, 429, failure, refusal_headers(refusal))
+        await answer(scope, send, refusal_answer(refusal))
 
 
 def _fields(lease: Lease) -> list[tuple[bytes, bytes]]:

@@ -22,6 +22,7 @@ from millstream.admission import (
 from millstream.admission.headers import (
     Left,
     Tightest,
+    go_duration,
     lease_headers,
     ratelimit_headers,
     refusal_headers,
@@ -31,6 +32,8 @@ from millstream.admission.headers import (
 
 LIMITS = Limits(RequestRate(50, 100), TokenWindow(40_000, 1500), concurrency=64)
 SCOPES = (ScopedLimits("tenant:acme/model:secret", LIMITS),)
+
+MS = 1_000_000
 
 
 def reserved(scopes: tuple[ScopedLimits, ...] = SCOPES, tokens: int = 400) -> Lease:
@@ -187,3 +190,22 @@ def test_a_quota_that_is_whole_again_needs_no_time() -> None:
 def test_without_limits_there_are_no_fields() -> None:
     lease = reserved(())
     assert lease_headers([lease], lease.remaining_tokens()) == {}
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (0, "0s"),
+        (1, "1ms"),
+        (12 * MS, "12ms"),
+        (999 * MS, "999ms"),
+        (1000 * MS, "1s"),
+        (1500 * MS, "1.5s"),
+        (59_999 * MS, "59.999s"),
+        (60_000 * MS, "1m0s"),
+        (360_000 * MS, "6m0s"),
+        (3_661_250 * MS, "1h1m1.25s"),
+    ],
+)
+def test_durations_are_those_of_go(nanoseconds: int, text: str) -> None:
+    assert go_duration(nanoseconds) == text
