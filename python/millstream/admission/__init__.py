@@ -6,8 +6,9 @@ from millstream.admission.admission import Admission
 from millstream.admission.base import Cost, Limiter, ScopedLimits
 from millstream.admission.book import LimitBook
 from millstream.admission.demand import Demand
-from millstream.admission.leases import Dimension, Lease, Meter, Refusal, Snapshot
+from millstream.admission.leases import Lease, Refusal
 from millstream.admission.memory import MemoryLimiter
+from millstream.admission.meters import Dimension, Meter, Snapshot
 from millstream.admission.policies import (
     KIBIBYTE,
     BytesInFlight,
