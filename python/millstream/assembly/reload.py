@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from millstream.assembly.admission import granted_by_each
 from millstream.assembly.limits import book_of, counted_here
 from millstream.config import Document, LiveSettings, Loaded, Settings
+from millstream.config.extras import needed_by
 from millstream.config.sources import read_document
 from millstream.config.watch import changes
 from millstream.errors import ConfigError, StoreUnavailable
@@ -254,12 +255,6 @@ def open_documents(settings: ReloadSettings) -> Documents:
     """The document that instances share; raises `ConfigError` if it cannot be had at all."""
     if settings.url is None:
         raise ConfigError("reload.url is not set: it names the Valkey that instances share")
-    try:
+    with needed_by("reload.url", "valkey"):
         from millstream.store.valkey.documents import Documents
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "valkey":
-            raise
-        raise ConfigError(
-            'reload.url needs the package `valkey`: pip install "millstream[valkey]"'
-        ) from error
     return Documents(settings.url, settings.channel)
