@@ -21,7 +21,7 @@ from millstream.middleware import Admitted, Ended, FirstByte
 from millstream.types import Usage
 from tests.unit.conftest import CONFIG
 from tests.unit.middleware.asgi import Exchange, request, settle
-from tests.unit.middleware.test_hooks import Heard
+from tests.unit.middleware.witnesses import Heard
 from tests.unit.scripted_engine import ScriptedEngine, fail
 from tests.unit.streams.parts import ManualEngine
 from tests.waiting import until_true

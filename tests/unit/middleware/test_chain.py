@@ -26,7 +26,7 @@ from millstream.middleware import (
 from millstream.middleware.state import state_of
 from millstream.telemetry.audit import NoAudit
 from tests.unit.middleware.asgi import LAST, START, answers, request, served
-from tests.unit.middleware.test_hooks import Heard
+from tests.unit.middleware.witnesses import Heard
 
 Wrap = Callable[[ASGIApp], ASGIApp]
 

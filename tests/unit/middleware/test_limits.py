@@ -34,7 +34,7 @@ from tests.unit.middleware.asgi import (
     request,
     served,
 )
-from tests.unit.middleware.test_audit import Trail
+from tests.unit.middleware.witnesses import Trail
 
 LIMITS = Limits(
     requests=RequestRate(1, 2), tokens=TokenWindow(limit=100, window_ms=60_000), concurrency=2
