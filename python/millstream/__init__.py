@@ -28,6 +28,9 @@ if TYPE_CHECKING:
         ScopedLimits,
         TokenWindow,
     )
+    from millstream.api.scopes import requires
+    from millstream.assembly.identity import open_authenticator
+    from millstream.config import load_settings
     from millstream.errors import ConfigError, CostExceedsLimit, MillstreamError
     from millstream.middleware.request_id import RequestIdMiddleware
     from millstream.streams.deliveries import Deliveries
@@ -78,6 +81,9 @@ __all__ = [
     "Usage",
     "Wakeups",
     "__version__",
+    "load_settings",
+    "open_authenticator",
+    "requires",
 ]
 
 _HOMES = {
@@ -97,6 +103,9 @@ _HOMES = {
         "ScopedLimits",
         "TokenWindow",
     ),
+    "api.scopes": ("requires",),
+    "assembly.identity": ("open_authenticator",),
+    "config": ("load_settings",),
     "errors": ("ConfigError", "CostExceedsLimit", "MillstreamError"),
     "middleware.request_id": ("RequestIdMiddleware",),
     "streams.deliveries": ("Deliveries",),

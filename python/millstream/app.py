@@ -29,9 +29,9 @@ from millstream.api.responses import router as responses
 from millstream.api.services import Services
 from millstream.assembly.admission import open_admission
 from millstream.assembly.audit import open_audit
+from millstream.assembly.companions import companions
 from millstream.assembly.identity import open_authenticator
 from millstream.assembly.limits import book_of
-from millstream.assembly.limits_in_force import LimitsInForce
 from millstream.assembly.middleware import chain
 from millstream.assembly.reload import Reloader
 from millstream.config import (
@@ -48,7 +48,6 @@ from millstream.engines.torch.options import EngineOptions
 from millstream.identity.authenticator import Authenticator
 from millstream.middleware.hook_events import RequestHooks
 from millstream.store import StreamStore, open_store
-from millstream.streams.companions import companions
 from millstream.streams.deliveries import Deliveries
 from millstream.streams.directory import Directory
 from millstream.streams.drain import Drain
@@ -87,14 +86,13 @@ def create_app(configured: Settings | Loaded, *, hooks: Sequence[RequestHooks] =
     reloader = Reloader(configured)
     live, settings = reloader.live, reloader.live.current
     authenticator = open_authenticator(lambda: live.current)
-    audit, limits = open_audit(settings.audit), LimitsInForce()
+    audit = open_audit(settings.audit)
     app = App(
         title="Millstream",
-        lifespan=_lifespan(reloader, authenticator, limits, audit),
+        lifespan=_lifespan(reloader, authenticator, audit),
         middleware=chain(
             settings,
             authenticator=authenticator,
-            limits=limits,
             audit=audit,
             hooks=hooks,
             reloads=isinstance(configured, Loaded),
@@ -109,7 +107,7 @@ def create_app(configured: Settings | Loaded, *, hooks: Sequence[RequestHooks] =
 
 
 def _lifespan(
-    reloader: Reloader, authenticator: Authenticator, limits: LimitsInForce, audit: AuditLog
+    reloader: Reloader, authenticator: Authenticator, audit: AuditLog
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -119,10 +117,9 @@ def _lifespan(
             await authenticator.start()
             services = await _start(reloader.live, stack)
             app.state.services = services
-            limits.admission = services.orchestrator.admission
             app.state.durable = _durable(reloader.live.current, services, stack)
             stack.callback(reloader.live.subscribe(partial(_follow_streams, app)))
-            await reloader.start(stack)
+            await reloader.start(stack, several_workers=services.several_workers)
             yield
 
     return lifespan
@@ -133,11 +130,11 @@ async def _start(live: LiveSettings, stack: AsyncExitStack) -> Services:
     settings = live.current
     directory = metrics_directory()
     metrics = Metrics(settings.models, directory)
+    others = stack.enter_context(companions(directory))
     admission = await open_admission(
-        settings, stack, directory=directory, clock=monotonic_ns, observer=metrics
+        settings, stack, others=others, clock=monotonic_ns, observer=metrics
     )
     stack.callback(live.subscribe(lambda changed: admission.replace(book_of(changed))))
-    others = stack.enter_context(companions(directory))
     registry = StreamRegistry()
     wakeups = Wakeups()
     stack.callback(wakeups.close)

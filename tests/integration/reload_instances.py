@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -37,6 +38,7 @@ class Instances:
         *,
         url: str | None = None,
         environ: dict[str, str] | None = None,
+        several_workers: Callable[[], bool] = lambda: False,
     ) -> LiveSettings:
         """Begin to follow; ``text`` is what the file says, if it is not there already."""
         path = self.file(name)
@@ -47,7 +49,7 @@ class Instances:
         reloader = Reloader(load(path, environ={**channel, **(environ or {})}))
         stack = AsyncExitStack()
         self._stacks.append(stack)
-        await reloader.start(stack)
+        await reloader.start(stack, several_workers=several_workers)
         return reloader.live
 
     async def close(self) -> None:

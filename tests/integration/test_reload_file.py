@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from millstream.admission import sole_worker
-from millstream.telemetry.shared_files import VARIABLE, metrics_directory
+from millstream.assembly.companions import companions
 from tests.integration.reload_instances import MODELS, Instances, until_limit, with_limit
 from tests.waiting import until_true
 
 
 @pytest.fixture
-async def instances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Instances]:
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "metrics"))
+async def instances(tmp_path: Path) -> AsyncIterator[Instances]:
     instances = Instances(tmp_path)
     yield instances
     await instances.close()
@@ -111,13 +109,19 @@ async def test_a_change_between_loading_and_watching_is_not_missed(instances: In
 
 
 async def test_limits_that_several_workers_would_each_grant_are_refused(
-    instances: Instances,
+    instances: Instances, tmp_path: Path
 ) -> None:
-    live = await instances.start("a", MODELS)
-    async with sole_worker(metrics_directory()):
-        instances.file("a").write_text(with_limit(2))
-        await until_true(lambda: live.last_error is not None, seconds=30)
-    assert "this server has several" in (live.last_error or "")
-    assert live.current.limits.concurrency is None
+    # Both refuse: where one took the limits over, it alone would limit its clients.
+    with companions(tmp_path) as first, companions(tmp_path) as second:
+        lives = [
+            await instances.start(name, MODELS, several_workers=worker.several)
+            for name, worker in (("a", first), ("b", second))
+        ]
+        for name in "ab":
+            instances.file(name).write_text(with_limit(2))
+        await until_true(lambda: all(live.last_error for live in lives), seconds=30)
+        for live in lives:
+            assert "this server has several" in (live.last_error or "")
+            assert live.current.limits.concurrency is None
     instances.file("a").write_text(with_limit(3))
-    await until_limit(live, 3)
+    await until_limit(lives[0], 3)

@@ -45,7 +45,8 @@ class Performer:
         if call.operation in ("reserve", "take"):
             return self._reserve(call, scopes)
         if call.operation == "peek":
-            return Left(*(meter and meter.remaining for meter in self._script.peek(scopes)))
+            meters = self._script.peek(scopes)
+            return Left(*(None if meter is None else meter.remaining for meter in meters))
         lease = self._leases[call.arguments["lease"]]
         if call.operation == "settle":
             return self._script.settle(lease, call.arguments["actual"])

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from millstream.admission.base import Cost, ScopedLimits
+from millstream.admission.meters import DIMENSIONS, Readings
 from millstream.admission.valkey.calls import Calls, Charges
-from millstream.admission.valkey.meters import DIMENSIONS, ValkeySnapshot, snapshot_of
+from millstream.admission.valkey.meters import snapshot_of
 from millstream.admission.valkey.quotas import ScopeBook, Scopes
 from millstream.admission.valkey.script import Call, Command, answers_of, commands_of
 from tests.integration.valkey_server import ValkeyServer
@@ -22,7 +23,7 @@ class Taken:
     scopes: Scopes
     cost: Cost
     charges: Charges
-    snapshot: ValkeySnapshot
+    snapshot: Readings
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Refused:
     dimension: str
     wait: int
     permanent: bool
-    snapshot: ValkeySnapshot
+    snapshot: Readings
 
 
 class ScriptLimiter:
@@ -97,7 +98,7 @@ class ScriptLimiter:
         answers: list[bool] = self._run(call)
         return answers
 
-    def peek(self, members: Sequence[ScopedLimits]) -> ValkeySnapshot:
+    def peek(self, members: Sequence[ScopedLimits]) -> Readings:
         scopes = self._book.prepared(tuple(members))
         return snapshot_of(self._run(self._calls.peek(scopes)), scopes.names)
 

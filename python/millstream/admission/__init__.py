@@ -6,8 +6,9 @@ from millstream.admission.admission import Admission
 from millstream.admission.base import Cost, Limiter, ScopedLimits
 from millstream.admission.book import LimitBook
 from millstream.admission.demand import Demand
-from millstream.admission.leases import Dimension, Lease, Meter, Refusal, Snapshot
+from millstream.admission.leases import Lease, Refusal
 from millstream.admission.memory import MemoryLimiter
+from millstream.admission.meters import Dimension, Meter, Snapshot
 from millstream.admission.policies import (
     KIBIBYTE,
     BytesInFlight,
@@ -17,7 +18,6 @@ from millstream.admission.policies import (
     TokenWindow,
     estimated_cost,
 )
-from millstream.admission.sole_worker import sole_worker
 from millstream.admission.together import undo_all
 from millstream.admission.unlimited import UnlimitedLease
 
@@ -42,6 +42,5 @@ __all__ = [
     "TokenWindow",
     "UnlimitedLease",
     "estimated_cost",
-    "sole_worker",
     "undo_all",
 ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from millstream.admission.base import Limiter, ScopedLimits
     from millstream.admission.book import LimitBook
     from millstream.admission.demand import Demand
-    from millstream.admission.leases import Snapshot
+    from millstream.admission.meters import Snapshot
     from millstream.admission.policies import QueuePolicy
 
 

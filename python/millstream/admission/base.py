@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from millstream.admission.leases import Lease, Refusal, Snapshot
+    from millstream.admission.leases import Lease, Refusal
+    from millstream.admission.meters import Snapshot
     from millstream.admission.policies import Limits
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from millstream.admission.policies import KIBIBYTE
 from millstream.errors import CostExceedsLimit
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from millstream.admission.base import Cost, ScopedLimits
     from millstream.admission.book import LimitBook
     from millstream.admission.demand import Demand
-    from millstream.admission.leases import Dimension
+    from millstream.admission.meters import Dimension
     from millstream.admission.policies import Limits
 
 MOST = 1 << 40
@@ -45,14 +44,14 @@ def impossible(
 ) -> CostExceedsLimit:
     """The failure of a cost that this dimension of this scope could never grant."""
     limits = next(scoped.limits for scoped in scopes if scoped.scope == scope)
-    where, capacity = described(scope), _capacities(limits)[dimension]
+    where, capacity = described(scope), capacities(limits)[dimension]
     if dimension == "tokens" and limits.tokens is not None:
         limit = f"{capacity} tokens per {limits.tokens.window_ms} ms"
         message = f"the request reserves {cost.tokens} tokens, but the limit of {where} is {limit}"
         return CostExceedsLimit(message, param="max_tokens")
     if not capacity:
         return CostExceedsLimit(f"{where} admits nothing: its limit of {dimension} is 0")
-    needed = f"{_amounts(cost)[dimension]} {_UNITS[dimension]}"
+    needed = f"{amounts(cost)[dimension]} {_UNITS[dimension]}"
     return CostExceedsLimit(f"the request needs {needed}, but the limit of {where} is {capacity}")
 
 
@@ -61,12 +60,12 @@ def check_possible(book: LimitBook, demands: Sequence[Demand]) -> None:
     needed: Counter[tuple[str, Dimension]] = Counter()
     most: dict[tuple[str, Dimension], int] = {}
     for demand in demands:
-        scopes, amounts = book.scopes(demand.tenant, demand.model), _amounts(demand.cost)
+        scopes, asked = book.scopes(demand.tenant, demand.model), amounts(demand.cost)
         for scope, limits in scopes:
-            for dimension, capacity in _capacities(limits).items():
-                if amounts[dimension] > capacity:
+            for dimension, capacity in capacities(limits).items():
+                if asked[dimension] > capacity:
                     raise impossible(scopes, scope, dimension, demand.cost)
-                needed[scope, dimension] += amounts[dimension]
+                needed[scope, dimension] += asked[dimension]
                 most[scope, dimension] = capacity
     for (scope, dimension), amount in needed.items():
         if amount > most[scope, dimension]:
@@ -90,7 +89,8 @@ def described(scope: str) -> str:
     return f"the tenant {tenant!r} for the model {model!r}" if slash else f"the tenant {tenant!r}"
 
 
-def _amounts(cost: Cost) -> dict[Dimension, int]:
+def amounts(cost: Cost) -> dict[Dimension, int]:
+    """What it takes of each dimension."""
     return {
         "requests": cost.requests,
         "tokens": cost.tokens,
@@ -99,7 +99,7 @@ def _amounts(cost: Cost) -> dict[Dimension, int]:
     }
 
 
-def _capacities(limits: Limits) -> dict[Dimension, int]:
+def capacities(limits: Limits) -> dict[Dimension, int]:
     """What each dimension that is limited can grant at once."""
     found: dict[Dimension, int] = {}
     if limits.requests is not None:
@@ -109,5 +109,5 @@ def _capacities(limits: Limits) -> dict[Dimension, int]:
     if limits.concurrency is not None:
         found["concurrency"] = limits.concurrency
     if limits.bytes_in_flight is not None:
-        found["bytes"] = limits.bytes_in_flight.limit // KIBIBYTE
+        found["bytes"] = limits.bytes_in_flight.kibibytes
     return found

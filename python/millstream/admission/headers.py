@@ -10,26 +10,29 @@ together, "bytes-in-flight" the memory that open streams hold.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from millstream.admission.policies import KIBIBYTE
+from millstream.admission.meters import HELD, Reading, Readings
+from millstream.admission.policies import (
+    KIBIBYTE,
+    NANOSECONDS_PER_MILLISECOND,
+    NANOSECONDS_PER_SECOND,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from millstream.admission.base import ScopedLimits
-    from millstream.admission.leases import Lease, Meter, Refusal, Snapshot
+    from millstream.admission.leases import Lease, Refusal
+    from millstream.admission.meters import Dimension, Meter, Snapshot
     from millstream.admission.policies import Limits
 
-_NANOSECONDS_PER_SECOND = 1_000_000_000
-_UNITS = {
+_UNITS: dict[Dimension, str] = {
     "requests": "",
     "tokens": ';qu="tokens"',
     "concurrency": ';qu="concurrent-requests"',
     "bytes": ';qu="bytes-in-flight"',
 }
-_HELD = frozenset({"concurrency", "bytes"})
-"""Nobody knows when these come back: streams end when they end."""
 _LARGEST_INTEGER = 999_999_999_999_999
 """Structured Fields have no larger ones."""
 
@@ -39,24 +42,6 @@ _WHOSE = {
     "model": "the model",
     "tenant_model": "your tenant for this model",
 }
-
-
-class Left(NamedTuple):
-    """A meter of one's own making, for what is known by other means than a snapshot."""
-
-    scope: str
-    limit: int
-    remaining: int
-    reset_ns: int
-
-
-class Tightest(NamedTuple):
-    """What several snapshots come to: the one of each dimension with the least left."""
-
-    requests: Meter | None = None
-    tokens: Meter | None = None
-    concurrency: Meter | None = None
-    bytes: Meter | None = None
 
 
 def ratelimit_headers(snapshot: Snapshot, scopes: Iterable[ScopedLimits] = ()) -> dict[str, str]:
@@ -93,9 +78,9 @@ def refusal_message(refusal: Refusal) -> str:
     )
 
 
-def tightest(snapshots: Sequence[Snapshot]) -> Tightest:
+def tightest(snapshots: Sequence[Snapshot]) -> Readings:
     """What is left in all of them; of equal ones the last, which was taken last."""
-    return Tightest(
+    return Readings(
         _least(snapshot.requests for snapshot in snapshots),
         _least(snapshot.tokens for snapshot in snapshots),
         _least(snapshot.concurrency for snapshot in snapshots),
@@ -105,7 +90,7 @@ def tightest(snapshots: Sequence[Snapshot]) -> Tightest:
 
 def go_duration(nanoseconds: int) -> str:
     """A duration as Go prints it and OpenAI's clients parse it: ``12ms``, ``1.5s``, ``6m0s``."""
-    milliseconds = -(-nanoseconds // 1_000_000)
+    milliseconds = -(-nanoseconds // NANOSECONDS_PER_MILLISECOND)
     if milliseconds < 1000:
         return f"{milliseconds}ms" if milliseconds else "0s"
     minutes, milliseconds = divmod(milliseconds, 60_000)
@@ -121,11 +106,11 @@ def _least(meters: Iterable[Meter | None]) -> Meter | None:
     return min(reversed(known), key=lambda meter: meter.remaining, default=None)
 
 
-def _settled(meter: Meter, remaining: int) -> Left:
+def _settled(meter: Meter, remaining: int) -> Reading:
     # The time is that of the reservation at the latest: what was used later is given back later.
     remaining = min(remaining, meter.limit)
     reset_ns = 0 if remaining == meter.limit else meter.reset_ns
-    return Left(meter.scope, meter.limit, remaining, reset_ns)
+    return Reading(meter.scope, meter.limit, remaining, reset_ns)
 
 
 def _openai_fields(snapshot: Snapshot) -> dict[str, str]:
@@ -150,7 +135,7 @@ def _ietf_fields(snapshot: Snapshot, limits: dict[str, Limits]) -> dict[str, str
     }
 
 
-def _metered(snapshot: Snapshot) -> Iterator[tuple[str, Meter]]:
+def _metered(snapshot: Snapshot) -> Iterator[tuple[Dimension, Meter]]:
     for dimension in _UNITS:
         meter: Meter | None = getattr(snapshot, dimension)
         if meter is not None:
@@ -158,19 +143,19 @@ def _metered(snapshot: Snapshot) -> Iterator[tuple[str, Meter]]:
 
 
 @lru_cache(maxsize=1024)  # a policy lasts, and its exact fractions cost more than all the rest
-def _policy(dimension: str, quota: int, limits: Limits | None) -> str:
+def _policy(dimension: Dimension, quota: int, limits: Limits | None) -> str:
     seconds = None if limits is None else _window_seconds(dimension, limits)
     window = "" if seconds is None else f";w={_integer(seconds)}"
     return f'"{dimension}";q={_amount(dimension, quota)}{window}{_UNITS[dimension]}'
 
 
-def _left(dimension: str, meter: Meter) -> str:
-    seconds = -(-meter.reset_ns // _NANOSECONDS_PER_SECOND)
-    reset = "" if dimension in _HELD else f";t={_integer(seconds)}"
+def _left(dimension: Dimension, meter: Meter) -> str:
+    seconds = -(-meter.reset_ns // NANOSECONDS_PER_SECOND)
+    reset = "" if dimension in HELD else f";t={_integer(seconds)}"
     return f'"{dimension}";r={_amount(dimension, meter.remaining)}{reset}'
 
 
-def _window_seconds(dimension: str, limits: Limits) -> int | None:
+def _window_seconds(dimension: Dimension, limits: Limits) -> int | None:
     """In which the whole quota comes back: of a bucket the time in which it fills up."""
     if dimension == "tokens" and limits.tokens is not None:
         return -(-limits.tokens.window_ms // 1000)
@@ -180,7 +165,7 @@ def _window_seconds(dimension: str, limits: Limits) -> int | None:
     return None
 
 
-def _amount(dimension: str, value: int) -> int:
+def _amount(dimension: Dimension, value: int) -> int:
     return _integer(value * KIBIBYTE if dimension == "bytes" else value)
 
 

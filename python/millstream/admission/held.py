@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from millstream.admission.base import ScopedLimits
-    from millstream.admission.leases import Snapshot
+    from millstream.admission.meters import Snapshot
 
 
 class HeldLease(Lease):

@@ -4,62 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from millstream.admission.policies import NANOSECONDS_PER_MILLISECOND, NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
     from millstream.admission.base import ScopedLimits
-
-Dimension = Literal["requests", "tokens", "concurrency", "bytes"]
-
-
-class Meter(Protocol):
-    """The state of one dimension of one scope."""
-
-    @property
-    def scope(self) -> str:
-        """The scope's name."""
-        ...
-
-    @property
-    def limit(self) -> int:
-        """The capacity: burst, tokens per window, open streams, KiB."""
-        ...
-
-    @property
-    def remaining(self) -> int:
-        """What is left of it, never below 0."""
-        ...
-
-    @property
-    def reset_ns(self) -> int:
-        """Nanoseconds until all of it is back; 0 where only the end of streams gives back."""
-        ...
-
-
-class Snapshot(Protocol):
-    """The tightest scope of each dimension; None where nothing is limited."""
-
-    @property
-    def requests(self) -> Meter | None:
-        """Requests."""
-        ...
-
-    @property
-    def tokens(self) -> Meter | None:
-        """Tokens."""
-        ...
-
-    @property
-    def concurrency(self) -> Meter | None:
-        """Open streams."""
-        ...
-
-    @property
-    def bytes(self) -> Meter | None:
-        """Memory of open streams, in KiB."""
-        ...
+    from millstream.admission.meters import Dimension, Snapshot
 
 
 class Lease(ABC):

@@ -1,4 +1,4 @@
-"""Limits kept in this process: right for one worker only (`sole_worker`)."""
+"""Limits kept in this process: right for one worker only."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from millstream import _core
 from millstream.admission.costs import check_cost, impossible
-from millstream.admission.leases import Lease, Refusal, Snapshot
-from millstream.admission.unlimited import NOTHING_LIMITED, UnlimitedLease
+from millstream.admission.leases import Lease, Refusal
+from millstream.admission.meters import HELD, NOTHING_LIMITED, Snapshot
+from millstream.admission.unlimited import UnlimitedLease
 
 if TYPE_CHECKING:
     from millstream.admission.base import Cost, ScopedLimits
@@ -134,7 +135,7 @@ class MemoryLimiter:
         if decision.permanent:
             raise impossible(scopes, decision.scope, decision.dimension, cost)
         wait_ns = decision.wait_ns
-        if decision.dimension in ("concurrency", "bytes"):
+        if decision.dimension in HELD:
             wait_ns = max(wait_ns, OPEN_RETRY_NS)
         snapshot = self.counters.peek(resolved.handle, now_ns)
         return Refusal(decision.scope, decision.dimension, wait_ns, snapshot, scopes)

@@ -43,6 +43,11 @@ class BytesInFlight:
     limit: int
     per_stream: int = 10 << 20
 
+    @property
+    def kibibytes(self) -> int:
+        """The limit in whole KiB, in which it is counted."""
+        return self.limit // KIBIBYTE
+
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicy:
@@ -86,7 +91,7 @@ class Limits:
                 tokens=None if self.tokens is None else self.tokens.limit,
                 window_ns=None if self.tokens is None else self._window_ns(self.tokens),
                 concurrency=self.concurrency,
-                kibibytes=None if in_flight is None else in_flight.limit // KIBIBYTE,
+                kibibytes=None if in_flight is None else in_flight.kibibytes,
             )
         except (OverflowError, ValueError) as error:
             raise ConfigError(f"limits: {error}") from error

@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from millstream.admission.leases import Lease, Snapshot
-
-
-class _Nothing:
-    """Limits nothing."""
-
-    requests: Final = None
-    tokens: Final = None
-    concurrency: Final = None
-    bytes: Final = None
-
-
-NOTHING_LIMITED: Snapshot = _Nothing()
+from millstream.admission.leases import Lease
+from millstream.admission.meters import NOTHING_LIMITED, Snapshot
 
 
 class UnlimitedLease(Lease):

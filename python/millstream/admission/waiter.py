@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from millstream.admission.meters import HELD
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
@@ -81,5 +83,5 @@ def keys_of(demands: Sequence[Demand]) -> tuple[Key, ...]:
 
 
 def is_known(refusal: Refusal) -> bool:
-    """Whether the wait is more than a guess: nobody knows when a stream ends."""
-    return refusal.dimension in ("requests", "tokens")
+    """Whether the wait is more than a guess."""
+    return refusal.dimension not in HELD

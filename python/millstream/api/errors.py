@@ -1,4 +1,4 @@
-"""The one place where a failure becomes a status and an OpenAI error object."""
+"""What the routes raise, as responses: statuses and OpenAI error objects."""
 
 from __future__ import annotations
 
@@ -10,36 +10,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from millstream.errors import (
-    EngineUnavailable,
-    InvalidParameter,
-    KeysUnavailable,
-    LimiterUnavailable,
-    MillstreamError,
-    NotAllowed,
-    NotAuthenticated,
-    RequestError,
-    StoreUnavailable,
-    UnknownModel,
-)
-from millstream.middleware.challenge import challenge_headers
+from millstream.errors import MillstreamError
+from millstream.middleware.error_answer import ErrorAnswer, error_answer, error_type
 from millstream.middleware.failures import unexpected
 from millstream.types import Failure, Outcome
-
-ENGINE_RETRY_AFTER_SECONDS = 5
-
-_STATUSES: tuple[tuple[type[MillstreamError], int], ...] = (
-    (UnknownModel, 404),
-    (InvalidParameter, 422),
-    (RequestError, 400),
-    (EngineUnavailable, 503),
-    (StoreUnavailable, 503),
-    (LimiterUnavailable, 503),
-    (KeysUnavailable, 503),
-    (NotAuthenticated, 401),
-    (NotAllowed, 403),
-    (MillstreamError, 500),
-)
 
 _OUTCOME_STATUSES: Mapping[Outcome, int] = {
     # To nobody: for the logs, as other servers have it.
@@ -89,13 +63,8 @@ class RouteRefused(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.failure = Failure(message, _kind(status), code, param)
+        self.failure = Failure(message, error_type(status), code, param)
         self.beside = dict(beside or {})
-
-
-def _kind(status: int) -> str:
-    """Whose fault it is, in OpenAI's words."""
-    return "invalid_request_error" if status < 500 else "server_error"
 
 
 def error_response(
@@ -108,6 +77,11 @@ def error_response(
     """An OpenAI error object under this status, with the members ``beside`` it."""
     content = {"error": msgspec.structs.asdict(failure), **(beside or {})}
     return JSONResponse(content, status_code=status, headers=dict(headers or {}))
+
+
+def response_of(told: ErrorAnswer) -> JSONResponse:
+    """What a middleware would answer, too."""
+    return error_response(told.status, told.failure, headers=told.headers, beside=told.beside)
 
 
 def failed_stream_response(
@@ -123,19 +97,7 @@ def failed_stream_response(
 async def _millstream_error(_request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, MillstreamError):
         raise error
-    status = next(status for kind, status in _STATUSES if isinstance(error, kind))
-    headers = {"retry-after": str(ENGINE_RETRY_AFTER_SECONDS)} if status == 503 else {}
-    if isinstance(error, NotAuthenticated | NotAllowed):
-        headers |= challenge_headers(error)
-    if error.code == "cost_exceeds_limit":
-        headers["x-should-retry"] = "false"
-    failure = Failure(
-        str(error),
-        _kind(status),
-        error.code,
-        error.param if isinstance(error, RequestError) else None,
-    )
-    return error_response(status, failure, headers=headers)
+    return response_of(error_answer(error))
 
 
 async def _body_refused(_request: Request, error: Exception) -> JSONResponse:

@@ -12,7 +12,7 @@ from millstream.api.allowed import allowed_model
 from millstream.api.branch import branch_request
 from millstream.api.dialect import Dialect
 from millstream.api.idempotency import Keyed, keyed
-from millstream.api.opening import Opened, open_stream, replay, tell_admitted
+from millstream.api.opening import Opened, open_stream, replay
 from millstream.api.opt_ins import openai_opt_ins
 from millstream.api.parameters import check_stream_options, refuse_unsupported
 from millstream.api.prompts import Prompt
@@ -44,9 +44,7 @@ async def answer(
         request, body, prompt, key, served, dialect=dialect, services=services
     )
     if isinstance(opened, Refusal):
-        services.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
-    tell_admitted(request, opened)
     if framing is None:
         return await whole_answer(request, opened, services)
     return await streamed_answer(request, opened, framing, services)

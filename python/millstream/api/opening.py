@@ -49,18 +49,6 @@ class Opened:
             self.new.end(Outcome.CANCELLED)
 
 
-def tell_admitted(request: Request, opened: Opened) -> None:
-    """Let those around the route know what the request has got of the limits, and its stream."""
-    stream = opened.new
-    if stream is not None:
-        state = state_of(request.scope)
-        state["lease"] = stream.lease
-        state["quota_remaining"] = stream.quota_remaining
-        _mark_span(request, stream)
-        if "life" in state:
-            state["life"].admitted(stream)
-
-
 async def replay(services: Services, keyed: Keyed | None) -> Opened | None:
     """What the key stands for already, if it does; no engine is needed for that.
 
@@ -97,10 +85,25 @@ async def open_stream(
     )
     try:
         async with WhileConnected(request.receive):
-            return await _open(services, asked, keyed, stream_id)
+            opened = await _open(services, asked, keyed, stream_id)
     except ClientLeft:
         state["outcome"] = Outcome.CLIENT_GONE
         raise RouteRefused(499, "client_gone", "The client has left.") from None
+    if isinstance(opened, Refusal):
+        services.metrics.refusal(opened.scope_kind, opened.dimension)
+    elif opened.new is not None:
+        _tell_admitted(request, opened.new)
+    return opened
+
+
+def _tell_admitted(request: Request, stream: Stream) -> None:
+    """Let those around the route know what the request has got of the limits, and its stream."""
+    state = state_of(request.scope)
+    state["lease"] = stream.lease
+    state["quota_remaining"] = stream.quota_remaining
+    _mark_span(request, stream)
+    if "life" in state:
+        state["life"].admitted(stream)
 
 
 async def _open(

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from millstream.admission.headers import (
-    go_duration,
-    lease_headers,
-    refusal_headers,
-    refusal_message,
-)
-from millstream.api.errors import error_response
-from millstream.types import Failure
+from millstream.admission.headers import lease_headers
+from millstream.api.errors import response_of
+from millstream.middleware.error_answer import refusal_answer
 
 if TYPE_CHECKING:
     from starlette.responses import JSONResponse
@@ -19,8 +14,6 @@ if TYPE_CHECKING:
     from millstream.admission import Refusal
     from millstream.api.opening import Opened
     from millstream.streams.stream import Stream
-
-__all__ = ["CHARGED", "final_headers", "go_duration", "limit_headers", "refusal_response"]
 
 CHARGED = "x-tokens-charged"
 
@@ -45,11 +38,5 @@ def final_headers(opened: Opened) -> dict[str, str]:
 
 
 def refusal_response(refusal: Refusal) -> JSONResponse:
-    """429 with the wait in every form that clients read.
-
-    ``violated_policies`` beside the error are names of ``RateLimit-Policy`` items, as in the
-    problem type ``quota-exceeded`` of the same draft.
-    """
-    failure = Failure(refusal_message(refusal), "rate_limit_error", "rate_limit_exceeded")
-    beside = {"violated_policies": [refusal.dimension]}
-    return error_response(429, failure, headers=refusal_headers(refusal), beside=beside)
+    """429 with the wait in every form that clients read."""
+    return response_of(refusal_answer(refusal))

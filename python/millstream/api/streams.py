@@ -17,7 +17,7 @@ from millstream.api.branches import branch_requests, served_branches
 from millstream.api.dialect import NATIVE
 from millstream.api.idempotency import Keyed, keyed
 from millstream.api.named import check_name, known_stream, unknown_stream
-from millstream.api.opening import Opened, open_stream, replay, stream_path, tell_admitted
+from millstream.api.opening import Opened, open_stream, replay, stream_path
 from millstream.api.opt_ins import OptIns, native_opt_ins
 from millstream.api.ratelimit import refusal_response
 from millstream.api.retention import refuse_unless_found_again
@@ -54,9 +54,7 @@ async def create_stream(request: Request) -> Response:
     branches = served_branches(request, body, parts)
     opened = await replay(parts, key) or await _open(request, body, parts, key, branches)
     if isinstance(opened, Refusal):
-        parts.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
-    tell_admitted(request, opened)
     if framing is None:
         return _begun(opened)
     return await streamed_answer(request, opened, framing, parts)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millstream.admission import MemoryLimiter
-from millstream.assembly.limits import lease_ttl_ns
-from millstream.errors import ConfigError
+from millstream.assembly.limits import LEASE_TTL_NS
+from millstream.config.extras import needed_by
 
 if TYPE_CHECKING:
     from millstream.admission import Limiter
@@ -25,23 +25,16 @@ def open_limiter(
 
     ``clock`` is monotonic, in nanoseconds. Raises `ConfigError` if a package is missing.
     """
-    ttl_ns = lease_ttl_ns()
     if settings.limiter.kind == "memory":
         if observer is not None:
             observer.limiter_up(True)  # there is nothing to reach
-        return MemoryLimiter(clock=clock, lease_ttl_ns=ttl_ns)
-    try:
+        return MemoryLimiter(clock=clock, lease_ttl_ns=LEASE_TTL_NS)
+    with needed_by('limiter.kind = "valkey"', "valkey"):
         from millstream.admission.valkey import ValkeyLimiter
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "valkey":
-            raise
-        raise ConfigError(
-            'limiter.kind = "valkey" needs the package `valkey`: pip install "millstream[valkey]"'
-        ) from error
     return ValkeyLimiter(
         settings.limiter,
         workers=settings.server.workers,
         clock=clock,
         observer=observer,
-        local_lease_ttl_ns=ttl_ns,
+        local_lease_ttl_ns=LEASE_TTL_NS,
     )

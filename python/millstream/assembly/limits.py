@@ -13,15 +13,18 @@ from millstream.admission import (
     RequestRate,
     TokenWindow,
 )
+from millstream.config.models import LONGEST_SECONDS
+from millstream.config.whole import limit_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from millstream.config import BytesLimit, LimitSettings, RequestLimit, Settings
 
-LEASE_MARGIN_SECONDS = 300.0
-LONGEST_TOTAL_SECONDS = 86_400.0
-"""What `timeouts.total_seconds` may be at most."""
+_MARGIN_SECONDS = 300.0
+LEASE_TTL_NS = int((LONGEST_SECONDS + _MARGIN_SECONDS) * 1e9)
+"""For leases that nobody renews: no stream outlives its deadline by more than a sweep.
+
+The longest that can be set, as deadlines may be raised while the server runs.
+"""
 
 
 def book_of(settings: Settings) -> LimitBook:
@@ -62,21 +65,9 @@ def _rate(requests: RequestLimit) -> RequestRate:
 
 def limited(settings: Settings) -> bool:
     """Whether anything at all is limited."""
-    return any(scope.dimensions() for scope in _all(settings))
+    return any(limits.dimensions() for _, limits in limit_settings(settings))
 
 
-def lease_ttl_ns() -> int:
-    """For leases that nobody renews: no stream outlives its deadline by more than a sweep.
-
-    The longest that can be set, as deadlines may be raised while the server runs.
-    """
-    return int((LONGEST_TOTAL_SECONDS + LEASE_MARGIN_SECONDS) * 1e9)
-
-
-def _all(settings: Settings) -> Iterator[LimitSettings]:
-    yield settings.limits
-    for model in settings.models.values():
-        yield model.limits
-    for tenant in settings.tenants.values():
-        yield tenant.limits
-        yield from tenant.model_limits.values()
+def counted_here(settings: Settings) -> bool:
+    """Whether limits are counted in the memory of a worker, which then has to be alone."""
+    return settings.limiter.kind == "memory" and limited(settings)

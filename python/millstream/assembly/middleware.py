@@ -14,13 +14,15 @@ from millstream.middleware.audit import AuditMiddleware
 from millstream.middleware.authentication import AuthenticationMiddleware
 from millstream.middleware.failures import FailureMiddleware
 from millstream.middleware.hooks import HookMiddleware
-from millstream.middleware.limits import LimitMiddleware
+from millstream.middleware.quota import QuotaMiddleware
 from millstream.middleware.request_id import RequestIdMiddleware
+from millstream.middleware.state import state_of
 
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from millstream.assembly.limits_in_force import LimitsInForce
+    from millstream.admission import Snapshot
+    from millstream.api.services import Services
     from millstream.config import Settings
     from millstream.identity.authenticator import Authenticator
     from millstream.middleware.hook_events import RequestHooks
@@ -31,7 +33,6 @@ def chain(
     settings: Settings,
     *,
     authenticator: Authenticator,
-    limits: LimitsInForce,
     audit: AuditLog,
     hooks: Sequence[RequestHooks] = (),
     reloads: bool = False,
@@ -46,14 +47,14 @@ def chain(
         # Around whatever may refuse: a refusal is an outcome too.
         *([Middleware(HookMiddleware, hooks=hooks)] if hooks else []),
         Middleware(AuthenticationMiddleware, authenticator=authenticator, audit=audit),
-        *_limits(settings, limits, reloads=reloads),
+        *_quota(settings, reloads=reloads),
         *([Middleware(AuditMiddleware, audit=audit)] if settings.audit.kind != "off" else []),
         *([Middleware(AccessLogMiddleware)] if settings.log.access else []),
         Middleware(FailureMiddleware),
     ]
 
 
-def _limits(settings: Settings, limits: LimitsInForce, *, reloads: bool) -> list[Middleware]:
+def _quota(settings: Settings, *, reloads: bool) -> list[Middleware]:
     """Says what is left; the routes reserve, who have read the body and count its tokens.
 
     Not with a shared limiter: every request would wait for an answer over the network, and the
@@ -61,12 +62,13 @@ def _limits(settings: Settings, limits: LimitsInForce, *, reloads: bool) -> list
     """
     if settings.limiter.kind != "memory" or not (limited(settings) or reloads):
         return []
-    return [
-        Middleware(
-            LimitMiddleware, limiter=limits, scopes=limits.scopes, cost=_by_route, peeks=True
-        )
-    ]
+    return [Middleware(QuotaMiddleware, peek=_left)]
 
 
-def _by_route(_scope: Scope) -> None:
-    return None
+async def _left(scope: Scope) -> Snapshot | None:
+    """What the tenant of this request has left, whatever model it will ask for."""
+    services: Services | None = getattr(scope["app"].state, "services", None)
+    tenant = state_of(scope).get("tenant")
+    if services is None or tenant is None:
+        return None
+    return await services.orchestrator.admission.peek(tenant, "")

@@ -8,17 +8,17 @@ from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING
 
-from millstream.admission import sole_worker
-from millstream.assembly.limits import book_of, limited
+from millstream.assembly.admission import granted_by_each
+from millstream.assembly.limits import book_of, counted_here
 from millstream.config import Document, LiveSettings, Loaded, Settings
+from millstream.config.extras import needed_by
 from millstream.config.sources import read_document
 from millstream.config.watch import changes
 from millstream.errors import ConfigError, StoreUnavailable
 from millstream.telemetry.logging import get_logger
-from millstream.telemetry.shared_files import metrics_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from millstream.config import ReloadSettings
     from millstream.config.live import Change
@@ -53,17 +53,18 @@ class Reloader:
         self._tasks: set[asyncio.Task[None]] = set()
         self._documents: Documents | None = None
 
-    async def start(self, stack: AsyncExitStack) -> None:
+    async def start(
+        self, stack: AsyncExitStack, *, several_workers: Callable[[], bool] = lambda: False
+    ) -> None:
         """Follow the file and the others until ``stack`` ends; returns when up to date with both.
 
-        Whoever is to hear of the changes has subscribed before.
+        Whoever is to hear of the changes has subscribed before. While there are
+        ``several_workers``, no limits come that each of them would grant.
         """
         loaded, settings = self._loaded, self.live.current
         if loaded is None:
             return
-        self._stack = stack
-        # The worker knows to be alone if it had to.
-        self._alone = settings.limiter.kind != "memory" or limited(settings)
+        self._several_workers = several_workers
         self._seen = loaded.document
         self._held_ns = 0 if loaded.document is None else loaded.document.written_ns
         self._applied = None if loaded.document is None else loaded.document.text
@@ -204,7 +205,7 @@ class Reloader:
         needed = self.live.restart_needed
         try:
             change = await asyncio.to_thread(self._change, self._loaded, document)
-            await self._be_alone(change.settings)
+            self._check_alone(change.settings)
             changed = self.live.replace(change, source=document.origin)
         except ConfigError as error:
             self._refuse(document.origin, error)
@@ -227,13 +228,12 @@ class Reloader:
         book_of(change.settings)
         return change
 
-    async def _be_alone(self, settings: Settings) -> None:
+    def _check_alone(self, settings: Settings) -> None:
         """Raises `ConfigError` for limits that another worker would grant once more."""
-        if not self._alone and limited(settings):
-            await self._stack.enter_async_context(
-                sole_worker(metrics_directory(), patience_seconds=0)
-            )
-            self._alone = True
+        # Where there were limits before, a worker that came later has not started.
+        come = counted_here(settings) and not counted_here(self.live.current)
+        if come and self._several_workers():
+            raise granted_by_each()
 
     def _refuse(self, source: str, error: Exception) -> None:
         reason = self.live.refuse(source, str(error) or type(error).__name__)
@@ -255,12 +255,6 @@ def open_documents(settings: ReloadSettings) -> Documents:
     """The document that instances share; raises `ConfigError` if it cannot be had at all."""
     if settings.url is None:
         raise ConfigError("reload.url is not set: it names the Valkey that instances share")
-    try:
+    with needed_by("reload.url", "valkey"):
         from millstream.store.valkey.documents import Documents
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "valkey":
-            raise
-        raise ConfigError(
-            'reload.url needs the package `valkey`: pip install "millstream[valkey]"'
-        ) from error
     return Documents(settings.url, settings.channel)

@@ -11,6 +11,11 @@ from millstream.config.limits import LimitSettings
 from millstream.config.section import Section
 from millstream.config.streams import StreamOverrides
 
+LONGEST_SECONDS = 86_400.0
+"""The longest deadline that can be set."""
+Deadline = Annotated[float, Field(gt=0, le=LONGEST_SECONDS)]
+DeadlineOverride = Annotated[float | None, Field(gt=0, le=LONGEST_SECONDS)]
+
 
 class RouteSettings(Section):
     """One way to answer for a model."""
@@ -22,22 +27,22 @@ class RouteSettings(Section):
 class TimeoutSettings(Section):
     """How long a stream may take; a keep-alive comment resets none of these."""
 
-    first_token_seconds: Annotated[float, Field(gt=0, le=86_400)] = 30.0
+    first_token_seconds: Deadline = 30.0
     """From admission to the first token; queue and prefill included."""
-    idle_seconds: Annotated[float, Field(gt=0, le=86_400)] = 20.0
+    idle_seconds: Deadline = 20.0
     """Between two tokens."""
-    total_seconds: Annotated[float, Field(gt=0, le=86_400)] = 600.0
+    total_seconds: Deadline = 600.0
     """From admission to the last token."""
 
 
 class TimeoutOverrides(Section):
     """What a tenant has otherwise than the model; unset keys change nothing."""
 
-    first_token_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None
+    first_token_seconds: DeadlineOverride = None
     """From admission to the first token; queue and prefill included."""
-    idle_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None
+    idle_seconds: DeadlineOverride = None
     """Between two tokens."""
-    total_seconds: Annotated[float | None, Field(gt=0, le=86_400)] = None
+    total_seconds: DeadlineOverride = None
     """From admission to the last token."""
 
 

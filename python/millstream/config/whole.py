@@ -56,7 +56,7 @@ def _limits_over_workers(settings: Settings) -> Iterator[Problem]:
     workers = settings.server.workers
     if workers == 1 or settings.limiter.kind != "memory":
         return
-    for location, limits in _scopes(settings):
+    for location, limits in limit_settings(settings):
         for dimension in limits.dimensions():
             key = (*location, dimension)
             yield Problem(
@@ -118,7 +118,8 @@ def _unknown_default_tenant(settings: Settings) -> Iterator[Problem]:
         )
 
 
-def _scopes(settings: Settings) -> Iterator[tuple[Location, LimitSettings]]:
+def limit_settings(settings: Settings) -> Iterator[tuple[Location, LimitSettings]]:
+    """The limits of every scope, and where they stand."""
     yield ("limits",), settings.limits
     for name, model in settings.models.items():
         yield ("models", name, "limits"), model.limits

@@ -10,7 +10,7 @@ from millstream.errors import NotAllowed, NotAuthenticated
 from millstream.identity.api_keys import looks_like_key
 from millstream.identity.bearer import bearer_of
 from millstream.identity.principal import ANONYMOUS, Principal
-from millstream.identity.scopes import granted
+from millstream.identity.scopes import EVERYTHING, NOTHING, granted
 from millstream.identity.tenancy import Tenancy
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from millstream.config import Settings
     from millstream.identity.key_ring import KeyRing
-
-_NOTHING: frozenset[str] = frozenset()
-_ALL = frozenset({"*"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class Identified:
     principal: Principal
     tenant: str
     scopes: frozenset[str]
-    dropped: frozenset[str] = _NOTHING
+    dropped: frozenset[str] = NOTHING
 
 
 class Tokens(Protocol):
@@ -91,7 +88,7 @@ class Authenticator:
         """
         headers = scope["headers"]
         if not self._required:
-            return Identified(ANONYMOUS, self._tenancy.tenant_of(ANONYMOUS, headers), _ALL)
+            return Identified(ANONYMOUS, self._tenancy.tenant_of(ANONYMOUS, headers), EVERYTHING)
         principal = await self._principal(bearer_of(headers))
         try:
             tenant = self._tenancy.tenant_of(principal, headers)

@@ -28,6 +28,7 @@ EVERYDAY = frozenset(
 
 All that concerns one's own tenant; what shows or changes the whole server has to be named.
 """
+EVERYTHING = frozenset({ALL})
 NOTHING: frozenset[str] = frozenset()
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from millstream.middleware.hooks import HookMiddleware
     from millstream.middleware.limit_scopes import client_address_scopes, tenant_scopes
     from millstream.middleware.limits import LimitMiddleware
+    from millstream.middleware.quota import QuotaMiddleware
     from millstream.middleware.request_id import RequestIdMiddleware
     from millstream.middleware.state import RequestState, state_of
 
@@ -30,6 +31,7 @@ __all__ = [
     "FirstByte",
     "HookMiddleware",
     "LimitMiddleware",
+    "QuotaMiddleware",
     "RequestHooks",
     "RequestIdMiddleware",
     "RequestState",
@@ -47,6 +49,7 @@ _HOMES = {
     "hooks": ("HookMiddleware",),
     "limit_scopes": ("client_address_scopes", "tenant_scopes"),
     "limits": ("LimitMiddleware",),
+    "quota": ("QuotaMiddleware",),
     "request_id": ("RequestIdMiddleware",),
     "state": ("RequestState", "state_of"),
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from millstream.middleware.ending import Ending, ending_of
+from millstream.middleware.ending import Ending, ended_by
 from millstream.middleware.response_start import response_start
 from millstream.middleware.shown import shown, shown_path, who
 from millstream.middleware.state import state_of
@@ -46,16 +47,11 @@ class AccessLogMiddleware:
         times = [self._clock()]
         start, send = response_start(scope, send)
         start.on_body(lambda: times.append(self._clock()))
-        failure: BaseException | None = None
-        try:
-            await self.app(scope, receive, send)
-        except BaseException as error:
-            failure = error
-            raise
-        finally:
-            self._write(scope, ending_of(state_of(scope), start, failure), times)
+        await ended_by(
+            self.app(scope, receive, send), scope, start, partial(self._write, scope, times)
+        )
 
-    def _write(self, scope: Scope, ending: Ending, times: list[int]) -> None:
+    def _write(self, scope: Scope, times: list[int], ending: Ending) -> None:
         came, *first_byte = times
         fields: dict[str, Field] = {
             "method": shown(scope["method"]),

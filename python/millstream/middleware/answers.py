@@ -7,24 +7,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.types import Scope, Send
 
-    from millstream.types import Failure
+    from millstream.middleware.error_answer import ErrorAnswer
 
 
-async def answer(
-    scope: Scope,
-    send: Send,
-    status: int,
-    failure: Failure,
-    headers: Mapping[str, str] | None = None,
-) -> None:
-    """Send an OpenAI error object under this status; the request's body is left unread."""
-    body = msgspec.json.encode({"error": failure})
+async def answer(scope: Scope, send: Send, told: ErrorAnswer) -> None:
+    """Send an OpenAI error object; the request's body is left unread."""
+    body = msgspec.json.encode({"error": told.failure, **told.beside})
     fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    fields += [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
-    await send({"type": "http.response.start", "status": status, "headers": fields})
+    fields += [(name.encode(), value.encode()) for name, value in told.headers.items()]
+    await send({"type": "http.response.start", "status": told.status, "headers": fields})
     content = b"" if scope["method"] == "HEAD" else body
     await send({"type": "http.response.body", "body": content, "more_body": False})

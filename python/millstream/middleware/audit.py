@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from millstream.middleware.ending import ending_of
+from millstream.middleware.ending import ended_by
 from millstream.middleware.response_start import response_start
 from millstream.middleware.shown import route_of, shown, who
 from millstream.middleware.state import state_of
@@ -39,18 +40,11 @@ class AuditMiddleware:
             await self.app(scope, receive, send)
             return
         start, send = response_start(scope, send)
-        failure: BaseException | None = None
-        try:
-            await self.app(scope, receive, send)
-        except BaseException as error:
-            failure = error
-            raise
-        finally:
-            ending = ending_of(state_of(scope), start, failure)
-            if scope["method"] not in READING or ending.status in REFUSED:
-                self._record(scope, ending)
+        await ended_by(self.app(scope, receive, send), scope, start, partial(self._record, scope))
 
     def _record(self, scope: Scope, ending: Ending) -> None:
+        if scope["method"] in READING and ending.status not in REFUSED:
+            return
         state = state_of(scope)
         self._audit.record(
             "request",

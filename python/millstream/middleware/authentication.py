@@ -6,7 +6,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from millstream.errors import KeysUnavailable, NotAllowed, NotAuthenticated
-from millstream.middleware.challenge import refuse
+from millstream.middleware.answers import answer
+from millstream.middleware.error_answer import error_answer
 from millstream.middleware.shown import shown, who
 from millstream.middleware.state import state_of
 from millstream.telemetry.audit import NoAudit
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from millstream.identity.authenticator import Authenticator, Identified
-    from millstream.middleware.challenge import Refused
     from millstream.telemetry.audit import AuditLog
+
+Refused = NotAuthenticated | NotAllowed | KeysUnavailable
 
 PROBES = frozenset({"/healthz", "/readyz"})
 """Paths for those who watch the server and have no credential."""
@@ -90,4 +92,4 @@ async def _answer(scope: Scope, send: Send, error: Refused) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.code})
         return
-    await refuse(scope, send, error)
+    await answer(scope, send, error_answer(error))

@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
+from millstream.middleware.state import state_of
+
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.types import Scope
+
     from millstream.middleware.response_start import ResponseStart
     from millstream.middleware.state import RequestState
 
@@ -26,9 +32,24 @@ class Ending(NamedTuple):
     outcome: str
 
 
-def ending_of(state: RequestState, start: ResponseStart, error: BaseException | None) -> Ending:
-    """What became of a request when the app has returned, or has raised ``error``."""
-    status = start.status
+async def ended_by(
+    serving: Awaitable[None],
+    scope: Scope,
+    start: ResponseStart,
+    on_ended: Callable[[Ending], None],
+) -> None:
+    """Let the app serve a request, and tell how it ended: it returned, raised, or was cancelled."""
+    failure: BaseException | None = None
+    try:
+        await serving
+    except BaseException as error:
+        failure = error
+        raise
+    finally:
+        on_ended(_ending(state_of(scope), start.status, failure))
+
+
+def _ending(state: RequestState, status: int | None, error: BaseException | None) -> Ending:
     if status is None:
         status = CLIENT_GONE_STATUS if error is None or _departure(error) else FAILED_STATUS
     return Ending(status, state.get("outcome") or _word(status, error))

@@ -1,11 +1,13 @@
-"""What an app did not expect."""
+"""What an app raises."""
 
 from __future__ import annotations
 
 import secrets
 from typing import TYPE_CHECKING
 
+from millstream.errors import MillstreamError
 from millstream.middleware.answers import answer
+from millstream.middleware.error_answer import ErrorAnswer, error_answer
 from millstream.middleware.response_start import response_start
 from millstream.middleware.state import state_of
 from millstream.telemetry.logging import get_logger
@@ -18,11 +20,12 @@ _log = get_logger(__name__)
 
 
 class FailureMiddleware:
-    """Logs what the app raises before its response has begun, and answers 500 for it.
+    """Answers for what the app raises before its response has begun.
 
-    Innermost, so that such an answer has its request's name too, is readable for pages of other
-    origins and stands in the access log: frameworks answer outside of all middleware. What is
-    raised later is passed on, and the server cuts the response.
+    A `MillstreamError` has its own status and words; anything else is logged, and is a 500 that
+    names the place in the log. Innermost, so that such an answer has its request's name too, is
+    readable for pages of other origins and stands in the access log: frameworks answer outside of
+    all middleware. What is raised later is passed on, and the server cuts the response.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -39,8 +42,13 @@ class FailureMiddleware:
         except Exception as error:
             if start.status is not None:
                 raise
-            failure = unexpected(error, request_id=state_of(scope).get("request_id"))
-            await answer(scope, send, 500, failure)
+            await answer(scope, send, _told(error, state_of(scope).get("request_id")))
+
+
+def _told(error: Exception, request_id: str | None) -> ErrorAnswer:
+    if isinstance(error, MillstreamError):
+        return error_answer(error)
+    return ErrorAnswer(500, unexpected(error, request_id=request_id))
 
 
 def unexpected(error: Exception, *, request_id: str | None = None) -> Failure:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from millstream.middleware.ending import ending_of
+from millstream.middleware.ending import ended_by
 from millstream.middleware.request_life import RequestLife
 from millstream.middleware.response_start import response_start
 from millstream.middleware.state import state_of
@@ -55,14 +55,7 @@ class HookMiddleware:
         life = RequestLife(scope, start, self._hooks, tasks=self._tasks, clock=self._clock)
         state_of(scope)["life"] = life
         start.on_body(life.first_byte)
-        failure: BaseException | None = None
-        try:
-            await self.app(scope, receive, send)
-        except BaseException as error:
-            failure = error
-            raise
-        finally:
-            life.ended(ending_of(state_of(scope), start, failure))
+        await ended_by(self.app(scope, receive, send), scope, start, life.ended)
 
     def _after_last_words(self, send: Send) -> Send:
         async def after(message: Message) -> None:

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millstream.admission.base import Cost
-from millstream.admission.headers import lease_headers, refusal_headers, refusal_message
+from millstream.admission.headers import lease_headers
 from millstream.admission.leases import Lease, Refusal
 from millstream.errors import CostExceedsLimit, LimiterUnavailable
 from millstream.middleware.answers import answer
+from millstream.middleware.error_answer import error_answer, refusal_answer
 from millstream.middleware.response_start import response_start
 from millstream.middleware.shown import route_of, shown, who
 from millstream.middleware.state import state_of
 from millstream.telemetry.audit import NoAudit
-from millstream.types import Failure
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from millstream.telemetry.audit import AuditLog
 
 ONE_REQUEST = Cost(tokens=1)
-UNAVAILABLE_RETRY_SECONDS = 5
 
 
 def one_request(_scope: Scope) -> Cost:
@@ -40,10 +39,8 @@ class LimitMiddleware:
     an app that raises and for a request that is cancelled, before the response or in it: who makes
     an app fail would otherwise go unlimited.
 
-    Where ``cost`` is None the app reserves by itself, as Millstream's own routes do, which know
-    their tokens when they have read the body. Then ``peeks`` says whether to look what is left, one
-    question to the limiter, and nothing else is done. Requests without scopes are not limited, nor
-    are web sockets. 503 while the limiter cannot be reached and its answer may not be guessed.
+    Requests without scopes are not limited, nor are web sockets. 503 while the limiter cannot be
+    reached and its answer may not be guessed.
     """
 
     def __init__(
@@ -52,49 +49,25 @@ class LimitMiddleware:
         limiter: Limiter,
         scopes: Callable[[Scope], tuple[ScopedLimits, ...]],
         *,
-        cost: Callable[[Scope], Cost | None] = one_request,
-        peeks: bool = False,
+        cost: Callable[[Scope], Cost] = one_request,
         audit: AuditLog | None = None,
     ) -> None:
         self.app = app
         self._limiter = limiter
         self._scopes = scopes
         self._cost = cost
-        self._peeks = peeks
         self._audit = audit or NoAudit()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        cost = self._cost(scope)
-        scopes = self._scopes(scope) if cost is not None or self._peeks else ()
+        scopes = self._scopes(scope) if scope["type"] == "http" else ()
         if not scopes:
             await self.app(scope, receive, send)
-        elif cost is None:
-            await self._peek(scope, scopes)
-            await self.app(scope, receive, send)
-        else:
-            await self._limited(scope, receive, send, scopes, cost)
-
-    async def _limited(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        scopes: tuple[ScopedLimits, ...],
-        cost: Cost,
-    ) -> None:
+            return
         try:
-            lease = await self._limiter.reserve(scopes, cost)
-        except CostExceedsLimit as error:
-            failure = Failure(str(error), "invalid_request_error", error.code)
-            await answer(scope, send, 400, failure, {"x-should-retry": "false"})
-        except LimiterUnavailable as error:
-            failure = Failure(str(error), "server_error", error.code)
-            retry = {"retry-after": str(UNAVAILABLE_RETRY_SECONDS)}
-            await answer(scope, send, 503, failure, retry)
+            lease = await self._limiter.reserve(scopes, self._cost(scope))
+        except (CostExceedsLimit, LimiterUnavailable) as error:
+            await answer(scope, send, error_answer(error))
         else:
             if isinstance(lease, Refusal):
                 await self._refuse(scope, send, lease)
@@ -114,15 +87,6 @@ class LimitMiddleware:
         finally:
             lease.settle(lease.tokens)
 
-    async def _peek(self, scope: Scope, scopes: tuple[ScopedLimits, ...]) -> None:
-        try:
-            snapshot = await self._limiter.peek(scopes)
-        except LimiterUnavailable:
-            # Unknown, not unlimited: whoever reserves says so to the client.
-            return
-        tokens = snapshot.tokens
-        state_of(scope)["quota_remaining"] = None if tokens is None else tokens.remaining
-
     async def _refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
         self._audit.record(
             "limit_refused",
@@ -132,8 +96,7 @@ class LimitMiddleware:
             dimension=refusal.dimension,
             **who(state_of(scope)),
         )
-        failure = Failure(refusal_message(refusal), "rate_limit_error", "rate_limit_exceeded")
-        await answer(scope, send, 429, failure, refusal_headers(refusal))
+        await answer(scope, send, refusal_answer(refusal))
 
 
 def _fields(lease: Lease) -> list[tuple[bytes, bytes]]:

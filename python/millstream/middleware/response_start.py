@@ -34,23 +34,18 @@ def response_start(scope: Scope, send: Send) -> tuple[ResponseStart, Send]:
 class ResponseStart:
     """The status of a response, the fields that middleware adds, and when its body began."""
 
-    __slots__ = ("_fields", "_on_body", "_on_start", "_watching", "status")
+    __slots__ = ("_fields", "_on_body", "_watching", "status")
 
     def __init__(self) -> None:
         self.status: int | None = None
         """Status of the response; None until it has started."""
         self._fields: list[Field] = []
-        self._on_start: list[Callable[[], None]] = []
         self._on_body: list[Callable[[], None]] = []
         self._watching = True
 
     def add_fields(self, fields: Iterable[Field]) -> None:
         """Put header fields after the response's own, in the order in which they are added."""
         self._fields.extend(fields)
-
-    def on_start(self, callback: Callable[[], None]) -> None:
-        """Call this when the status is known, before the response starts."""
-        self._on_start.append(callback)
 
     def on_body(self, callback: Callable[[], None]) -> None:
         """Call this when the first byte of the body is on its way; never for an empty body."""
@@ -86,8 +81,6 @@ class ResponseStart:
 
     def _started(self, message: Message) -> Message:
         self.status = message["status"]
-        for callback in self._on_start:
-            callback()
         self._watching = bool(self._on_body)
         if not self._fields:
             return message

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from millstream.errors import ConfigError
+from millstream.config.extras import needed_by
 from millstream.store.memory import MemoryStore
 from millstream.store.observer import StoreObserver, Unobserved
 
@@ -30,12 +30,6 @@ def open_store(
         return MemoryStore(
             max_retained_bytes=settings.max_retained_bytes, clock=clock, observer=observer
         )
-    try:
+    with needed_by('store.kind = "valkey"', "valkey"):
         from millstream.store.valkey import ValkeyStore
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "valkey":
-            raise
-        raise ConfigError(
-            'store.kind = "valkey" needs the package `valkey`: pip install "millstream[valkey]"'
-        ) from error
     return ValkeyStore(settings, clock=clock, observer=observer)

@@ -17,18 +17,7 @@ from millstream.admission import (
     ScopedLimits,
     Snapshot,
 )
-
-SECOND = 1_000_000_000
-
-
-@dataclass
-class Clock:
-    """Nanoseconds that move when told to."""
-
-    now_ns: int = SECOND
-
-    def __call__(self) -> int:
-        return self.now_ns
+from tests.clock import SECOND
 
 
 def admitted(

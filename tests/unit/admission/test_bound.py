@@ -17,8 +17,9 @@ from millstream.admission import (
     RequestRate,
     TokenWindow,
 )
+from tests.clock import SECOND
 from tests.reference.bound import Crowd, Ledger, RecordingLimiter
-from tests.unit.admission.parts import SECOND, TurnedClock, left, settle
+from tests.unit.admission.parts import TurnedClock, left, settle
 
 ERROR = 500
 WINDOW_MS = 1_000

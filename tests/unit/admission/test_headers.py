@@ -20,17 +20,19 @@ from millstream.admission import (
     TokenWindow,
 )
 from millstream.admission.headers import (
-    Left,
-    Tightest,
+    go_duration,
     lease_headers,
     ratelimit_headers,
     refusal_headers,
     refusal_message,
     tightest,
 )
+from millstream.admission.meters import Reading, Readings
 
 LIMITS = Limits(RequestRate(50, 100), TokenWindow(40_000, 1500), concurrency=64)
 SCOPES = (ScopedLimits("tenant:acme/model:secret", LIMITS),)
+
+MS = 1_000_000
 
 
 def reserved(scopes: tuple[ScopedLimits, ...] = SCOPES, tokens: int = 400) -> Lease:
@@ -116,14 +118,14 @@ def test_the_window_of_a_bucket_is_the_time_in_which_it_fills(
 
 def test_a_rate_of_nothing_has_no_window() -> None:
     limits = Limits(RequestRate(0, 5))
-    meter = Left("global", 5, 0, 0)
-    headers = ratelimit_headers(Tightest(requests=meter), (ScopedLimits("global", limits),))
+    meter = Reading("global", 5, 0, 0)
+    headers = ratelimit_headers(Readings(requests=meter), (ScopedLimits("global", limits),))
     assert items(headers["ratelimit-policy"]) == {"requests": {"q": 5}}
 
 
 def test_numbers_stay_within_what_structured_fields_can_say() -> None:
-    meter = Left("global", 1 << 60, -3, 1 << 100)
-    headers = ratelimit_headers(Tightest(tokens=meter))
+    meter = Reading("global", 1 << 60, -3, 1 << 100)
+    headers = ratelimit_headers(Readings(tokens=meter))
     assert items(headers["ratelimit-policy"])["tokens"]["q"] == 10**15 - 1
     assert items(headers["ratelimit"])["tokens"] == {"r": 0, "t": 10**15 - 1}
     assert headers["x-ratelimit-remaining-tokens"] == "0"
@@ -152,7 +154,7 @@ def test_a_wait_is_never_rounded_down_nor_nothing(
     wait_ns: int, seconds: str, milliseconds: str
 ) -> None:
     # redis-cell#56, flask-limiter#62, dragonfly#8288
-    headers = refusal_headers(Refusal("global", "tokens", wait_ns, Tightest()))
+    headers = refusal_headers(Refusal("global", "tokens", wait_ns, Readings()))
     assert (headers["retry-after"], headers["retry-after-ms"]) == (seconds, milliseconds)
 
 
@@ -165,8 +167,8 @@ def test_several_branches_show_the_least_that_any_of_them_saw_left() -> None:
 
 
 def test_of_equally_tight_meters_the_last_is_shown() -> None:
-    first, last = Left("a", 5, 1, 0), Left("b", 9, 1, 0)
-    assert tightest([Tightest(tokens=first), Tightest(tokens=last)]).tokens is last
+    first, last = Reading("a", 5, 1, 0), Reading("b", 9, 1, 0)
+    assert tightest([Readings(tokens=first), Readings(tokens=last)]).tokens is last
     assert tightest([]).tokens is None
 
 
@@ -187,3 +189,22 @@ def test_a_quota_that_is_whole_again_needs_no_time() -> None:
 def test_without_limits_there_are_no_fields() -> None:
     lease = reserved(())
     assert lease_headers([lease], lease.remaining_tokens()) == {}
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (0, "0s"),
+        (1, "1ms"),
+        (12 * MS, "12ms"),
+        (999 * MS, "999ms"),
+        (1000 * MS, "1s"),
+        (1500 * MS, "1.5s"),
+        (59_999 * MS, "59.999s"),
+        (60_000 * MS, "1m0s"),
+        (360_000 * MS, "6m0s"),
+        (3_661_250 * MS, "1h1m1.25s"),
+    ],
+)
+def test_durations_are_those_of_go(nanoseconds: int, text: str) -> None:
+    assert go_duration(nanoseconds) == text

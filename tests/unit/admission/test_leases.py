@@ -11,7 +11,8 @@ from millstream.admission import (
     ScopedLimits,
     TokenWindow,
 )
-from tests.unit.admission.parts import SECOND, Clock, admitted, left
+from tests.clock import SECOND, Clock
+from tests.unit.admission.parts import admitted, left
 
 
 def lease_of(limits: Limits, tokens: int, prompt_tokens: int = 0) -> tuple[MemoryLimiter, Lease]:

@@ -19,7 +19,8 @@ from millstream.admission import (
     memory,
 )
 from millstream.errors import ConfigError, CostExceedsLimit
-from tests.unit.admission.parts import SECOND, Clock, admitted, refused
+from tests.clock import SECOND, Clock
+from tests.unit.admission.parts import admitted, refused
 
 
 @pytest.fixture

@@ -4,34 +4,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from millstream.admission import Cost, Limits, MemoryLimiter, Refusal, RequestRate, ScopedLimits
 from millstream.api.opening import Opened
-from millstream.api.ratelimit import final_headers, go_duration, limit_headers, refusal_response
+from millstream.api.ratelimit import final_headers, limit_headers, refusal_response
 from millstream.types import Outcome
 from tests.unit.streams.parts import RESERVED, Bench
-
-MS = 1_000_000
-
-
-@pytest.mark.parametrize(
-    ("nanoseconds", "text"),
-    [
-        (0, "0s"),
-        (1, "1ms"),
-        (12 * MS, "12ms"),
-        (999 * MS, "999ms"),
-        (1000 * MS, "1s"),
-        (1500 * MS, "1.5s"),
-        (59_999 * MS, "59.999s"),
-        (60_000 * MS, "1m0s"),
-        (360_000 * MS, "6m0s"),
-        (3_661_250 * MS, "1h1m1.25s"),
-    ],
-)
-def test_durations_are_those_of_go(nanoseconds: int, text: str) -> None:
-    assert go_duration(nanoseconds) == text
 
 
 def test_an_admission_shows_what_is_left_after_all_its_branches() -> None:

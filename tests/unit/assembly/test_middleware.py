@@ -11,16 +11,17 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from starlette.types import Message
 
 from millstream import app as assembly
+from millstream.admission import LimitBook, Limits, TokenWindow
 from millstream.config import Settings, load_settings
 from millstream.middleware import Admitted, Ended, FirstByte
 from millstream.types import Usage
 from tests.unit.conftest import CONFIG
 from tests.unit.middleware.asgi import Exchange, request, settle
-from tests.unit.middleware.test_hooks import Heard
+from tests.unit.middleware.witnesses import Heard
 from tests.unit.scripted_engine import ScriptedEngine, fail
 from tests.unit.streams.parts import ManualEngine
 from tests.waiting import until_true
@@ -71,10 +72,13 @@ async def app(engine: ScriptedEngine, settings: Settings, heard: Heard) -> Async
         yield app
 
 
+def client_of(app: FastAPI) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
+
+
 @pytest.fixture
 async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with client_of(app) as client:
         yield client
 
 
@@ -100,7 +104,7 @@ def test_the_chain_stands_in_its_order(settings: Settings) -> None:
         "RequestIdMiddleware",
         "HookMiddleware",
         "AuthenticationMiddleware",
-        "LimitMiddleware",
+        "QuotaMiddleware",
         "AuditMiddleware",
         "AccessLogMiddleware",
         "FailureMiddleware",
@@ -299,6 +303,31 @@ async def test_hooks_that_run_are_awaited_at_the_end(
     assert sent[-1] == "lifespan.shutdown.complete"
     assert isinstance(heard.events[-1], Ended)
     assert heard.events[-1].outcome == "shed"
+
+
+# --- what is left -------------------------------------------------------------------------------
+
+
+async def test_a_route_is_told_what_its_tenant_has_left_by_the_limits_in_force(
+    make: Make, engine: ScriptedEngine
+) -> None:
+    told: list[object] = []
+
+    async def tells(request: Request) -> None:
+        told.append(request.scope["state"].get("quota_remaining", "unknown"))
+
+    app = assembly.create_app(make("[limits]\ntokens = { limit = 90, window_ms = 60000 }"))
+    app.add_api_route("/tells", tells)
+    async with client_of(app) as client:
+        await client.get("/tells")
+        async with app.router.lifespan_context(app):
+            await client.get("/tells")
+            admission = app.state.services.orchestrator.admission
+            admission.replace(LimitBook(Limits(tokens=TokenWindow(7, 60000))))
+            await client.get("/tells")
+            admission.replace(LimitBook())
+            await client.get("/tells")
+    assert told == ["unknown", 90, 7, None]
 
 
 # --- audit and access log -----------------------------------------------------------------------

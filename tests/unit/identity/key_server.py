@@ -9,21 +9,6 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-SECOND = 1_000_000_000
-
-
-@dataclass
-class Clock:
-    """Moved by hand; nanoseconds."""
-
-    ns: int = 0
-
-    def __call__(self) -> int:
-        return self.ns
-
-    def pass_seconds(self, seconds: float) -> None:
-        self.ns += int(seconds * SECOND)
-
 
 @dataclass
 class KeyServer:

@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from millstream.errors import NotAuthenticated
-from millstream.identity.bearer import MAX_BYTES, bearer_of
-from millstream.middleware.challenge import NO_CREDENTIAL
+from millstream.identity.bearer import MAX_BYTES, NO_CREDENTIAL, bearer_of
 
 
 def read(*values: bytes) -> str:

@@ -10,8 +10,8 @@ import pytest
 from millstream._core import JwtError, JwtVerifier
 from millstream.errors import ConfigError
 from millstream.identity.jwks import JwksFile, Secret
+from tests.clock import Clock
 from tests.reference.jwt_tokens import NOW, SECRET, key_set, public_jwk, signed
-from tests.unit.identity.key_server import Clock
 
 FIRST = key_set(public_jwk("ES256", 0))
 BOTH = key_set(public_jwk("ES256", 0), public_jwk("ES256", 1))

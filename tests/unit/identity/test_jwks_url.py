@@ -14,8 +14,9 @@ from millstream._core import JwtError, JwtVerifier
 from millstream.errors import KeysUnavailable
 from millstream.identity.jwks_fetch import MAX_BYTES
 from millstream.identity.jwks_url import JwksUrl
+from tests.clock import Clock
 from tests.reference.jwt_tokens import NOW, key_set, public_jwk, signed
-from tests.unit.identity.key_server import Clock, KeyServer, key_server
+from tests.unit.identity.key_server import KeyServer, key_server
 
 FIRST = key_set(public_jwk("ES256", 0))
 BOTH = key_set(public_jwk("ES256", 0), public_jwk("ES256", 1))

@@ -14,6 +14,7 @@ from millstream.config.auth import ClaimSettings, JwtSettings
 from millstream.errors import ConfigError, KeysUnavailable, NotAuthenticated
 from millstream.identity.jwt import JwtAuthenticator
 from millstream.identity.principal import Principal
+from tests.clock import SECOND, Clock
 from tests.reference.jwt_tokens import (
     CLAIMS,
     NOW,
@@ -22,7 +23,7 @@ from tests.reference.jwt_tokens import (
     public_jwk,
     signed,
 )
-from tests.unit.identity.key_server import SECOND, Clock, key_server
+from tests.unit.identity.key_server import key_server
 
 ISSUED = {"issuer": "https://id.example", "audience": "millstream"}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,19 +18,7 @@ from tests.unit.middleware.asgi import (
     request,
     served,
 )
-
-
-class Trail:
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.records: list[tuple[str, dict[str, Any]]] = []
-
-    def record(self, event: str, **fields: str | int | float | bool | None) -> None:
-        self.records.append((event, fields))
-
-    def close(self) -> None:
-        raise AssertionError
+from tests.unit.middleware.witnesses import Trail
 
 
 class Route:

@@ -18,22 +18,8 @@ from millstream.identity.key_file import changing
 from millstream.identity.key_ring import KeyRing
 from millstream.identity.principal import Principal
 from millstream.middleware import AuthenticationMiddleware
-from millstream.telemetry.logging import Field
 from tests.unit.identity.configured import required, settings
-
-
-class Audit:
-    """Remembers what was recorded."""
-
-    def __init__(self) -> None:
-        self.records: list[dict[str, Field]] = []
-
-    def record(self, event: str, **fields: Field) -> None:
-        present = {name: value for name, value in fields.items() if value is not None}
-        self.records.append({"event": event, **present})
-
-    def close(self) -> None:
-        raise AssertionError
+from tests.unit.middleware.witnesses import Trail
 
 
 class Inner:
@@ -56,7 +42,7 @@ class Guarded:
 
     def __init__(self, path: Path, **auth: object) -> None:
         path.touch()
-        self.path, self.inner, self.audit = path, Inner(), Audit()
+        self.path, self.inner, self.audit = path, Inner(), Trail()
         configured = required(**auth)
         authenticator = Authenticator(lambda: configured, keys=KeyRing(path))
         self.app = AuthenticationMiddleware(self.inner, authenticator, audit=self.audit)
@@ -107,7 +93,7 @@ async def test_a_key_that_holds_is_known_to_those_inside(guarded: Guarded) -> No
     assert state is not None
     assert state.pop("principal").subject == text[:11]
     assert state == {"request_id": "mine", "tenant": "acme", "scopes": {"chat:create"}}
-    assert guarded.audit.records == []
+    assert guarded.audit.present == []
 
 
 async def test_without_a_credential_the_answer_asks_for_one(guarded: Guarded) -> None:
@@ -144,12 +130,12 @@ async def test_nothing_tells_keys_that_are_revoked_from_keys_that_never_were(
     unknown = "ms_00000000_" + "x" * 43
     answers = [await guarded.ask(bearer(text)) for text in (revoked, unknown, revoked[:-1])]
     assert answers[0] == answers[1] == answers[2]
-    assert [record["reason"] for record in guarded.audit.records] == [
+    assert [record["reason"] for record in guarded.audit.present] == [
         "revoked",
         "unknown_key",
         "malformed",
     ]
-    assert revoked[12:] not in str(guarded.audit.records)
+    assert revoked[12:] not in str(guarded.audit.present)
 
 
 async def test_nothing_tells_paths_that_are_there_from_others(guarded: Guarded) -> None:
@@ -175,7 +161,7 @@ async def test_refusals_are_recorded_without_what_was_sent(guarded: Guarded) -> 
     client = ("192.0.2.7", 1)
     await guarded.ask(b"Bearer hunter2", client=client, path="/v1/streams/secret")
     await guarded.ask(bearer(text), client=client, state={"request_id": "mine"})
-    assert guarded.audit.records == [
+    assert guarded.audit.present == [
         {"event": "not_authenticated", "reason": "unknown_kind", "client": "192.0.2.7"},
         {
             "event": "not_allowed",
@@ -191,7 +177,7 @@ async def test_scopes_that_a_role_takes_away_are_recorded(tmp_path: Path) -> Non
     guarded = Guarded(tmp_path / "keys.jsonl", roles={"mobile": ["read:*"]})
     text = guarded.add(role="mobile", scopes=("delete:post", "read:a", "admin:config"))
     assert await guarded.ask(bearer(text)) == SERVED
-    assert guarded.audit.records == [
+    assert guarded.audit.present == [
         {
             "event": "scopes_dropped",
             "role": "mobile",
@@ -224,7 +210,7 @@ async def test_while_tokens_cannot_be_checked_it_is_nobodys_fault_but_the_server
     assert dict(start["headers"])[b"retry-after"] == b"5"
     error = json.loads(body["body"])["error"]
     assert (error["type"], error["code"]) == ("server_error", "keys_unavailable")
-    assert off.audit.records == [{"event": "not_authenticated", "reason": "keys_unavailable"}]
+    assert off.audit.present == [{"event": "not_authenticated", "reason": "keys_unavailable"}]
     assert off.inner.states == []
 
 
@@ -270,7 +256,7 @@ class Off(Guarded):
     """The same while authentication is off."""
 
     def __init__(self) -> None:
-        self.inner, self.audit = Inner(), Audit()
+        self.inner, self.audit = Inner(), Trail()
         configured = settings()
         self.app = AuthenticationMiddleware(self.inner, Authenticator(lambda: configured))
 

@@ -12,20 +12,21 @@ from fastapi.testclient import TestClient
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import millstream.middleware
-from millstream.admission import Limits, MemoryLimiter, RequestRate
+from millstream.admission import Limits, MemoryLimiter, RequestRate, Snapshot
 from millstream.middleware import (
     AccessLogMiddleware,
     AuditMiddleware,
     FailureMiddleware,
     HookMiddleware,
     LimitMiddleware,
+    QuotaMiddleware,
     RequestIdMiddleware,
     client_address_scopes,
 )
 from millstream.middleware.state import state_of
 from millstream.telemetry.audit import NoAudit
 from tests.unit.middleware.asgi import LAST, START, answers, request, served
-from tests.unit.middleware.test_hooks import Heard
+from tests.unit.middleware.witnesses import Heard
 
 Wrap = Callable[[ASGIApp], ASGIApp]
 
@@ -35,11 +36,16 @@ def limit(app: ASGIApp) -> ASGIApp:
     return LimitMiddleware(app, MemoryLimiter(clock=lambda: 0), scopes)
 
 
+async def peek(_scope: Scope) -> Snapshot | None:
+    return await MemoryLimiter(clock=lambda: 0).peek(())
+
+
 # Outermost first.
 CHAIN: dict[str, Wrap] = {
     "request_id": RequestIdMiddleware,
     "hooks": lambda app: HookMiddleware(app, [Heard()]),
     "limits": limit,
+    "quota": lambda app: QuotaMiddleware(app, peek),
     "audit": lambda app: AuditMiddleware(app, NoAudit()),
     "access_log": AccessLogMiddleware,
     "failures": FailureMiddleware,
@@ -190,6 +196,7 @@ def test_fastapi_serves_within(wrap: Wrap) -> None:
                 "scopes": client_address_scopes(Limits(requests=RequestRate(1, 100))),
             },
         ),
+        (QuotaMiddleware, {"peek": peek}),
         (AuditMiddleware, {"audit": NoAudit()}),
         (AccessLogMiddleware, {}),
         (FailureMiddleware, {}),

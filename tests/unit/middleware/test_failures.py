@@ -1,4 +1,4 @@
-"""What an app did not expect."""
+"""What an app raises."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 import logging
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
+from millstream.errors import NotAllowed
 from millstream.middleware import FailureMiddleware, RequestIdMiddleware
 from tests.unit.middleware.asgi import answers, fails_after, fails_before, served
 
@@ -31,6 +33,19 @@ async def test_a_failure_in_the_response_is_the_servers_to_cut(
 ) -> None:
     with pytest.raises(RuntimeError, match="after"):
         await served(FailureMiddleware(fails_after))
+    assert caplog.records == []
+
+
+async def test_a_failure_on_purpose_is_answered_as_it_means(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def refuses(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise NotAllowed("Not you.", code="insufficient_scope", scope="notes:read")
+
+    exchange = await served(FailureMiddleware(refuses))
+    assert exchange.status == 403
+    assert json.loads(exchange.body)["error"]["code"] == "insufficient_scope"
+    assert 'scope="notes:read"' in exchange.fields["www-authenticate"]
     assert caplog.records == []
 
 

@@ -32,26 +32,7 @@ from tests.unit.middleware.asgi import (
     served,
     settle,
 )
-
-
-class Heard(RequestHooks):
-    """Keeps what it hears."""
-
-    def __init__(self) -> None:
-        self.events: list[Any] = []
-
-    async def on_admitted(self, event: Admitted) -> None:
-        self.events.append(event)
-
-    async def on_first_byte(self, event: FirstByte) -> None:
-        self.events.append(event)
-
-    async def on_outcome(self, event: Ended) -> None:
-        self.events.append(event)
-
-    @property
-    def kinds(self) -> list[type]:
-        return [type(event) for event in self.events]
+from tests.unit.middleware.witnesses import Heard
 
 
 def limited(app: ASGIApp) -> LimitMiddleware:

@@ -59,14 +59,6 @@ async def test_without_fields_every_message_is_passed_on_itself() -> None:
     assert sent[1] is LAST
 
 
-async def test_the_status_is_known_when_the_callbacks_run() -> None:
-    start, seen = ResponseStart(), list[object]()
-    start.on_start(lambda: seen.append(start.status))
-    assert start.status is None
-    await through(start, START)
-    assert seen == [200]
-
-
 def body(content: bytes, *, more: bool = True) -> Message:
     return {"type": "http.response.body", "body": content, "more_body": more}
 

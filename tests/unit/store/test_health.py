@@ -5,21 +5,15 @@ import logging
 import pytest
 
 from millstream.store.valkey.health import REFUSAL_LINE_NS, Health
+from tests.clock import Clock
 from tests.unit.store.recordings import Observed
 
 MILLISECOND = 1_000_000
 
 
-class Clock:
-    now_ns = 0
-
-    def __call__(self) -> int:
-        return self.now_ns
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(0)
 
 
 @pytest.fixture

@@ -9,22 +9,15 @@ import weakref
 import pytest
 
 from millstream.store import Claim, IdempotencyKey, MemoryStore
+from tests.clock import Clock
 from tests.unit.store.recordings import SECOND, Observed, Producer, finish, recording
 
 KEY = IdempotencyKey("acme", "key")
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now_ns = 5 * SECOND
-
-    def __call__(self) -> int:
-        return self.now_ns
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(5 * SECOND)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from millstream.admission.leases import Lease
 
 if TYPE_CHECKING:
     from millstream.admission.base import Cost, ScopedLimits
+    from millstream.admission.meters import Snapshot
     from millstream.admission.valkey.calls import Charges
-    from millstream.admission.valkey.meters import ValkeySnapshot
     from millstream.admission.valkey.quotas import Scopes
 
 
@@ -47,7 +47,7 @@ class ValkeyLease(Lease):
         scopes: Scopes,
         cost: Cost,
         charges: Charges,
-        snapshot: ValkeySnapshot,
+        snapshot: Snapshot,
         expires_ns: int,
         endings: Endings,
     ) -> None:
@@ -67,7 +67,7 @@ class ValkeyLease(Lease):
         return self.cost.tokens
 
     @property
-    def snapshot(self) -> ValkeySnapshot:
+    def snapshot(self) -> Snapshot:
         """What was left right after the reservation."""
         return self.taken
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from millstream.admission.costs import check_cost, impossible
 from millstream.admission.leases import Refusal
 from millstream.admission.memory import LEASE_TTL_NS, OPEN_RETRY_NS
-from millstream.admission.unlimited import NOTHING_LIMITED, UnlimitedLease
+from millstream.admission.meters import DIMENSIONS, HELD, NOTHING_LIMITED
+from millstream.admission.unlimited import UnlimitedLease
 from millstream.admission.valkey.calls import UNKNOWN, Calls
 from millstream.admission.valkey.errands import Errands
 from millstream.admission.valkey.lease import ValkeyLease
 from millstream.admission.valkey.link import Link
-from millstream.admission.valkey.meters import DIMENSIONS, snapshot_of
+from millstream.admission.valkey.meters import snapshot_of
 from millstream.admission.valkey.outage import LimiterObserver, Outage, Unobserved, Unreachable
 from millstream.admission.valkey.quotas import UNIT_NS, ScopeBook, Scopes
 from millstream.admission.valkey.renewals import Renewals
@@ -28,7 +29,8 @@ from millstream.errors import LimiterUnavailable
 
 if TYPE_CHECKING:
     from millstream.admission.base import Cost, ScopedLimits
-    from millstream.admission.leases import Lease, Snapshot
+    from millstream.admission.leases import Lease
+    from millstream.admission.meters import Snapshot
     from millstream.config.limiter import LimiterSettings
 
 CALL_SECONDS = 1.0
@@ -156,7 +158,7 @@ class ValkeyLimiter:
         scope, dimension = scopes.names[position - 1], DIMENSIONS[number - 1]
         if permanent:
             raise impossible(scopes.members, scope, dimension, cost)
-        least_ns = OPEN_RETRY_NS if dimension in ("concurrency", "bytes") else 0
+        least_ns = OPEN_RETRY_NS if dimension in HELD else 0
         wait_ns = max(wait * UNIT_NS, least_ns)
         return Refusal(scope, dimension, wait_ns, snapshot, scopes.members)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
-from millstream.admission.policies import NANOSECONDS_PER_SECOND
+from millstream.admission.policies import NANOSECONDS_PER_MILLISECOND, NANOSECONDS_PER_SECOND
 from millstream.admission.valkey.script import Keys, packed_quotas
 from millstream.errors import ConfigError
 
@@ -22,9 +22,8 @@ LARGEST = 1 << 52
 
 NONE = -1
 _UNITS_PER_SECOND = NANOSECONDS_PER_SECOND // UNIT_NS
-_UNITS_PER_MILLISECOND = 1_000_000 // UNIT_NS
+_UNITS_PER_MILLISECOND = NANOSECONDS_PER_MILLISECOND // UNIT_NS
 _SLOTS = 16
-_KIBIBYTE = 1024
 
 
 class Scopes(NamedTuple):
@@ -105,4 +104,4 @@ def _window(tokens: TokenWindow | None) -> tuple[int, int, int]:
 
 def _kibibytes(limits: Limits) -> int:
     in_flight = limits.bytes_in_flight
-    return NONE if in_flight is None else in_flight.limit // _KIBIBYTE
+    return NONE if in_flight is None else in_flight.kibibytes

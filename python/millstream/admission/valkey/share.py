@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.admission.base import ScopedLimits
-from millstream.admission.costs import impossible
+from millstream.admission.costs import amounts, capacities, impossible
 from millstream.admission.leases import Refusal
 from millstream.admission.memory import LEASE_TTL_NS, MemoryLimiter
 from millstream.admission.policies import Limits
 
 if TYPE_CHECKING:
     from millstream.admission.base import Cost
-    from millstream.admission.leases import Dimension, Lease, Snapshot
+    from millstream.admission.leases import Lease
+    from millstream.admission.meters import Snapshot
 
 RETRY_NS = 1_000_000_000
 """What a client is told to wait for a limit of which this worker's share is too small."""
 
 _MOST_KNOWN = 4096
-_KIBIBYTE = 1024
 
 
 class _Shared(NamedTuple):
@@ -45,12 +44,13 @@ class ShareLimiter:
 
     def try_reserve(self, scopes: tuple[ScopedLimits, ...], cost: Cost) -> Lease | Refusal:
         """As `MemoryLimiter.try_reserve`."""
-        share = self._shared(scopes)
+        share, asked = self._shared(scopes), amounts(cost)
         for whole, part in zip(scopes, share, strict=True):
-            for dimension, amount in _asked(cost):
-                if amount > _granted(whole, dimension):
+            granted = capacities(part.limits)
+            for dimension, capacity in capacities(whole.limits).items():
+                if asked[dimension] > capacity:
                     raise impossible(scopes, whole.scope, dimension, cost)
-                if amount > _granted(part, dimension):
+                if asked[dimension] > granted[dimension]:
                     left = self.try_peek(scopes)
                     return Refusal(whole.scope, dimension, RETRY_NS, left, share)
         return self._memory.try_reserve(share, cost)
@@ -83,32 +83,3 @@ def share_of(limits: Limits, parts: int) -> Limits:
         concurrency=None if limits.concurrency is None else limits.concurrency // parts,
         bytes_in_flight=in_flight and replace(in_flight, limit=in_flight.limit // parts),
     )
-
-
-def _asked(cost: Cost) -> tuple[tuple[Dimension, int], ...]:
-    return (
-        ("requests", cost.requests),
-        ("tokens", cost.tokens),
-        ("concurrency", 1),
-        ("bytes", cost.kibibytes),
-    )
-
-
-def _granted(member: ScopedLimits, dimension: Dimension) -> float:
-    """What this dimension holds at most."""
-    capacity = _capacity(member.limits, dimension)
-    return inf if capacity is None else capacity
-
-
-def _capacity(limits: Limits, dimension: Dimension) -> int | None:
-    requests, tokens, in_flight = limits.requests, limits.tokens, limits.bytes_in_flight
-    match dimension:
-        case "requests" if requests is not None:
-            return requests.burst if requests.fraction else 0
-        case "tokens" if tokens is not None:
-            return tokens.limit
-        case "bytes" if in_flight is not None:
-            return in_flight.limit // _KIBIBYTE
-        case "concurrency":
-            return limits.concurrency
-    return None

@@ -17,7 +17,7 @@ from millstream.api.allowed import allowed_model, route
 from millstream.api.body import read_json
 from millstream.api.branch import branch_request
 from millstream.api.idempotency import Keyed, keyed
-from millstream.api.opening import Opened, open_stream, replay, tell_admitted
+from millstream.api.opening import Opened, open_stream, replay
 from millstream.api.ratelimit import refusal_response
 from millstream.api.responses.ids import RESPONSE_PREFIX
 from millstream.api.responses.lasting import Lasting, lasting
@@ -62,9 +62,7 @@ async def create_response(request: Request) -> Response:
     key = keyed(request, tenant_of(request), body)
     opened = await replay(parts, key) or await _open(request, body, parts, key, served)
     if isinstance(opened, Refusal):
-        parts.metrics.refusal(opened.scope_kind, opened.dimension)
         return refusal_response(opened)
-    tell_admitted(request, opened)
     if framing is not None:
         return await streamed_answer(request, opened, framing, parts)
     if body.background:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import tempfile
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _PATTERN = "worker-*.lock"
+_POLL_SECONDS = 0.05
 
 
 class Companions:
@@ -22,6 +24,19 @@ class Companions:
     def several(self) -> bool:
         """Whether another worker lives at this moment; some 20 µs."""
         return any(path != self._own and _held(path) for path in self._directory.glob(_PATTERN))
+
+    async def left_alone(self, patience_seconds: float) -> bool:
+        """Whether no other worker lives, once this time has passed or before.
+
+        A worker that takes the place of one that has just died may still see it.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience_seconds
+        while self.several():
+            if loop.time() >= deadline:
+                return False
+            await asyncio.sleep(_POLL_SECONDS)
+        return True
 
 
 @contextmanager

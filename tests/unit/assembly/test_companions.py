@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from millstream.streams.companions import companions
+from millstream.assembly.companions import companions
 
 HOLD = """
 import sys
 from pathlib import Path
-from millstream.streams.companions import companions
+from millstream.assembly.companions import companions
 with companions(Path(sys.argv[1])) as others:
     print(others.several(), flush=True)
     sys.stdin.read()
@@ -56,3 +56,23 @@ def test_two_apps_of_one_process_are_two_workers(tmp_path: Path) -> None:
             assert first.several()
             assert second.several()
         assert not first.several()
+
+
+async def test_a_worker_is_alone_once_the_one_before_it_is_gone(tmp_path: Path) -> None:
+    with companions(tmp_path) as others:
+        process = other(tmp_path)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        assert not await others.left_alone(patience_seconds=0)
+        process.kill()
+        # Until it has died it is still seen.
+        assert await others.left_alone(patience_seconds=30)
+        process.communicate()
+
+
+def test_workers_of_other_servers_are_no_companions(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    with companions(tmp_path / "a") as first, companions(tmp_path / "b") as second:
+        assert not first.several()
+        assert not second.several()
