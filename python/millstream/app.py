@@ -12,6 +12,7 @@ from time import monotonic_ns, time_ns
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
+from millstream import __version__
 from millstream.admission import Admission
 from millstream.api import (
     admin,
@@ -21,6 +22,7 @@ from millstream.api import (
     errors,
     health,
     models,
+    openapi,
     resume,
     streams,
 )
@@ -90,6 +92,7 @@ def create_app(configured: Settings | Loaded, *, hooks: Sequence[RequestHooks] =
     audit, limits = open_audit(settings.audit), LimitsInForce()
     app = App(
         title="Millstream",
+        version=__version__,
         lifespan=_lifespan(reloader, authenticator, limits, audit),
         middleware=chain(
             settings,
@@ -105,6 +108,7 @@ def create_app(configured: Settings | Loaded, *, hooks: Sequence[RequestHooks] =
     if settings.durable.enabled:
         app.include_router(durable.router)
     errors.install(app)
+    openapi.install(app, secured=settings.auth.mode == "required")
     return app
 
 
