@@ -93,6 +93,8 @@ def create_app(configured: Settings | Loaded, *, hooks: Sequence[RequestHooks] =
     app = App(
         title="Millstream",
         version=__version__,
+        # A redirect would name this server as a proxy knows it, and its scheme, not the client's.
+        redirect_slashes=False,
         lifespan=_lifespan(reloader, authenticator, limits, audit),
         middleware=chain(
             settings,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from millstream.api.errors import error_response
 from millstream.api.tenant import tenant_of
+from millstream.errors import NotAuthenticated
+from millstream.middleware.challenge import challenge_headers
 from millstream.middleware.state import state_of
 from millstream.streams.expiry import Expiry, expired_frame
 from millstream.streams.failures import CREDENTIAL_EXPIRED
@@ -57,8 +59,8 @@ def expiry_of(
 
 def expired_response() -> JSONResponse:
     """401 for an answer in one piece that is not there yet."""
-    challenge = 'Bearer realm="millstream", error="invalid_token"'
-    return error_response(401, CREDENTIAL_EXPIRED, headers={"www-authenticate": challenge})
+    error = NotAuthenticated(CREDENTIAL_EXPIRED.message, reason="expired")
+    return error_response(401, CREDENTIAL_EXPIRED, headers=challenge_headers(error))
 
 
 def _leeway_seconds(settings: Settings) -> int:

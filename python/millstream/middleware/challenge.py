@@ -30,8 +30,7 @@ async def refuse(scope: Scope, send: Send, error: Refused) -> None:
         return
     status = 401 if isinstance(error, NotAuthenticated) else 403
     failure = Failure(str(error), "invalid_request_error", error.code)
-    headers = {"cache-control": "no-store", **challenge_headers(error)}
-    await answer(scope, send, status, failure, headers)
+    await answer(scope, send, status, failure, challenge_headers(error))
 
 
 def challenge_headers(error: NotAuthenticated | NotAllowed) -> dict[str, str]:
