@@ -32,6 +32,7 @@ _HELD = frozenset({"concurrency", "bytes"})
 """Nobody knows when these come back: streams end when they end."""
 _LARGEST_INTEGER = 999_999_999_999_999
 """Structured Fields have no larger ones."""
+_LONGEST_NS = (1 << 63) // 1_000_000 * 1_000_000
 
 _WHOSE = {
     "global": "the server",
@@ -67,12 +68,22 @@ def ratelimit_headers(snapshot: Snapshot, scopes: Iterable[ScopedLimits] = ()) -
     return {**_openai_fields(snapshot), **_ietf_fields(snapshot, dict(scopes))}
 
 
-def lease_headers(leases: Sequence[Lease], remaining_tokens: int | None = None) -> dict[str, str]:
-    """What is left after these reservations, or ``remaining_tokens`` once they are settled."""
-    snapshot = tightest([lease.snapshot for lease in leases])
+def lease_headers(leases: Sequence[Lease]) -> dict[str, str]:
+    """What is left after these reservations."""
+    return ratelimit_headers(tightest([lease.snapshot for lease in leases]), _limits_of(leases))
+
+
+def settled_headers(leases: Sequence[Lease], remaining_tokens: int | None) -> dict[str, str]:
+    """What is left once all of these have ended: ``remaining_tokens``, and their places again."""
+    snapshot, limits = tightest([lease.snapshot for lease in leases]), _limits_of(leases)
+    places = snapshot.concurrency
     if snapshot.tokens is not None and remaining_tokens is not None:
         snapshot = snapshot._replace(tokens=_settled(snapshot.tokens, remaining_tokens))
-    return ratelimit_headers(snapshot, [scoped for lease in leases for scoped in lease.limits])
+    if places is not None:
+        held = sum(scope == places.scope for scope, _ in limits)
+        snapshot = snapshot._replace(concurrency=_settled(places, places.remaining + held))
+    # No lease knows how many bytes were its own.
+    return ratelimit_headers(snapshot._replace(bytes=None), limits)
 
 
 def refusal_headers(refusal: Refusal) -> dict[str, str]:
@@ -82,6 +93,13 @@ def refusal_headers(refusal: Refusal) -> dict[str, str]:
         "retry-after": str(refusal.retry_after_seconds),
         "retry-after-ms": str(refusal.retry_after_ms),
     }
+
+
+def violated(refusal: Refusal) -> dict[str, object]:
+    """What a body says of it: names of ``RateLimit-Policy`` items, as in the draft's problem type
+    ``quota-exceeded``.
+    """
+    return {"violated_policies": [refusal.dimension]}
 
 
 def refusal_message(refusal: Refusal) -> str:
@@ -104,8 +122,11 @@ def tightest(snapshots: Sequence[Snapshot]) -> Tightest:
 
 
 def go_duration(nanoseconds: int) -> str:
-    """A duration as Go prints it and OpenAI's clients parse it: ``12ms``, ``1.5s``, ``6m0s``."""
-    milliseconds = -(-nanoseconds // 1_000_000)
+    """A duration as Go prints it and OpenAI's clients parse it: ``12ms``, ``1.5s``, ``6m0s``.
+
+    Go has none of more than 292 years.
+    """
+    milliseconds = -(-min(nanoseconds, _LONGEST_NS) // 1_000_000)
     if milliseconds < 1000:
         return f"{milliseconds}ms" if milliseconds else "0s"
     minutes, milliseconds = divmod(milliseconds, 60_000)
@@ -114,6 +135,10 @@ def go_duration(nanoseconds: int) -> str:
     if hours:
         return f"{hours}h{minutes}m{seconds}"
     return f"{minutes}m{seconds}" if minutes else seconds
+
+
+def _limits_of(leases: Sequence[Lease]) -> list[ScopedLimits]:
+    return [scoped for lease in leases for scoped in lease.limits]
 
 
 def _least(meters: Iterable[Meter | None]) -> Meter | None:

@@ -9,6 +9,8 @@ from millstream.admission.headers import (
     lease_headers,
     refusal_headers,
     refusal_message,
+    settled_headers,
+    violated,
 )
 from millstream.api.errors import error_response
 from millstream.types import Failure
@@ -40,16 +42,12 @@ def final_headers(opened: Opened) -> dict[str, str]:
     if stream is None or settlement is None:
         return {}
     leases = [branch.lease for branch in stream.branches]
-    left = lease_headers(leases, settlement.remaining_tokens)
+    left = settled_headers(leases, settlement.remaining_tokens)
     return {**left, CHARGED: str(settlement.charged)}
 
 
 def refusal_response(refusal: Refusal) -> JSONResponse:
-    """429 with the wait in every form that clients read.
-
-    ``violated_policies`` beside the error are names of ``RateLimit-Policy`` items, as in the
-    problem type ``quota-exceeded`` of the same draft.
-    """
+    """429 with the wait in every form that clients read."""
     failure = Failure(refusal_message(refusal), "rate_limit_error", "rate_limit_exceeded")
-    beside = {"violated_policies": [refusal.dimension]}
-    return error_response(429, failure, headers=refusal_headers(refusal), beside=beside)
+    headers = refusal_headers(refusal)
+    return error_response(429, failure, headers=headers, beside=violated(refusal))

@@ -6,7 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millstream.admission.base import Cost
-from millstream.admission.headers import lease_headers, refusal_headers, refusal_message
+from millstream.admission.headers import (
+    lease_headers,
+    refusal_headers,
+    refusal_message,
+    violated,
+)
 from millstream.admission.leases import Lease, Refusal
 from millstream.errors import CostExceedsLimit, LimiterUnavailable
 from millstream.middleware.answers import answer
@@ -133,7 +138,8 @@ class LimitMiddleware:
             **who(state_of(scope)),
         )
         failure = Failure(refusal_message(refusal), "rate_limit_error", "rate_limit_exceeded")
-        await answer(scope, send, 429, failure, refusal_headers(refusal))
+        headers, beside = refusal_headers(refusal), violated(refusal)
+        await answer(scope, send, 429, failure, headers, beside)
 
 
 def _fields(lease: Lease) -> list[tuple[bytes, bytes]]:

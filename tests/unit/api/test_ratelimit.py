@@ -28,6 +28,8 @@ MS = 1_000_000
         (60_000 * MS, "1m0s"),
         (360_000 * MS, "6m0s"),
         (3_661_250 * MS, "1h1m1.25s"),
+        # Go's longest: what is longer it cannot read.
+        (1 << 64, "2562047h47m16.854s"),
     ],
 )
 def test_durations_are_those_of_go(nanoseconds: int, text: str) -> None:
