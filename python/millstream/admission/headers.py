@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from millstream.admission.leases import Tightest
 from millstream.admission.policies import KIBIBYTE
 
 if TYPE_CHECKING:
@@ -49,15 +50,6 @@ class Left(NamedTuple):
     limit: int
     remaining: int
     reset_ns: int
-
-
-class Tightest(NamedTuple):
-    """What several snapshots come to: the one of each dimension with the least left."""
-
-    requests: Meter | None = None
-    tokens: Meter | None = None
-    concurrency: Meter | None = None
-    bytes: Meter | None = None
 
 
 def ratelimit_headers(snapshot: Snapshot, scopes: Iterable[ScopedLimits] = ()) -> dict[str, str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from millstream.admission.policies import NANOSECONDS_PER_MILLISECOND, NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from millstream.admission.base import ScopedLimits
 
 Dimension = Literal["requests", "tokens", "concurrency", "bytes"]
@@ -60,6 +62,15 @@ class Snapshot(Protocol):
     def bytes(self) -> Meter | None:
         """Memory of open streams, in KiB."""
         ...
+
+
+class Tightest(NamedTuple):
+    """A snapshot of one's own making, as of several others or of a part of one."""
+
+    requests: Meter | None = None
+    tokens: Meter | None = None
+    concurrency: Meter | None = None
+    bytes: Meter | None = None
 
 
 class Lease(ABC):
@@ -130,6 +141,17 @@ class Refusal:
 
     def __bool__(self) -> Literal[False]:
         return False
+
+    def within(self, scopes: Collection[str]) -> Refusal:
+        """The same for a request that comes under these scopes, with nothing about others."""
+        seen, limits = self.snapshot, self.limits
+        meters = (seen.requests, seen.tokens, seen.concurrency, seen.bytes)
+        known = (meter if meter is not None and meter.scope in scopes else None for meter in meters)
+        return replace(
+            self,
+            snapshot=Tightest(*known),
+            limits=tuple(scoped for scoped in limits if scoped.scope in scopes),
+        )
 
     @property
     def scope_kind(self) -> str:

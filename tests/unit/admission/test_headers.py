@@ -21,7 +21,6 @@ from millstream.admission import (
 )
 from millstream.admission.headers import (
     Left,
-    Tightest,
     lease_headers,
     ratelimit_headers,
     refusal_headers,
@@ -29,6 +28,7 @@ from millstream.admission.headers import (
     settled_headers,
     tightest,
 )
+from millstream.admission.leases import Tightest
 
 LIMITS = Limits(RequestRate(50, 100), TokenWindow(40_000, 1500), concurrency=64)
 SCOPES = (ScopedLimits("tenant:acme/model:secret", LIMITS),)
