@@ -86,6 +86,5 @@ def _headers(status: int, error: MillstreamError) -> dict[str, str]:
         return {"x-should-retry": "false"}
     if isinstance(error, NotAuthenticated | NotAllowed):
         demanded = challenge(error)
-        wanted = {} if demanded is None else {"www-authenticate": demanded}
-        return {"cache-control": "no-store", **wanted}
+        return {} if demanded is None else {"www-authenticate": demanded}
     return {}
