@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from millstream.admission import Admission, sole_worker
 from millstream.assembly.limiter import open_limiter
-from millstream.assembly.limits import book_of, limited
+from millstream.assembly.limits import book_of, check_limits, limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +31,9 @@ async def open_admission(
     """The limits of the settings; the stack hands over what is still on its way, in the end.
 
     ``directory`` belongs to the server. Raises `ConfigError` if limits are counted in the memory of
-    this worker and there is another one.
+    this worker and there is another one, and for limits that cannot be counted.
     """
+    check_limits(settings)
     shared = settings.limiter.kind != "memory"
     if not shared and limited(settings):
         await stack.enter_async_context(sole_worker(directory))

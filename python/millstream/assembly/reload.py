@@ -9,7 +9,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from millstream.admission import sole_worker
-from millstream.assembly.limits import book_of, limited
+from millstream.assembly.limits import check_limits, limited
 from millstream.config import Document, LiveSettings, Loaded, Settings
 from millstream.config.sources import read_document
 from millstream.config.watch import changes
@@ -224,7 +224,7 @@ class Reloader:
     def _change(self, loaded: Loaded, document: Document) -> Change:
         """All that takes long, in a thread; raises `ConfigError`."""
         change = self.live.change(loaded.again(document).settings)
-        book_of(change.settings)
+        check_limits(change.settings)
         return change
 
     async def _be_alone(self, settings: Settings) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from millstream.admission.leases import Dimension
-from millstream.admission.valkey.quotas import UNIT_NS
+from millstream.admission.shared_quota import UNIT_NS
 
 DIMENSIONS: Final[tuple[Dimension, ...]] = ("requests", "tokens", "concurrency", "bytes")
 
