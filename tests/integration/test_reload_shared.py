@@ -90,6 +90,18 @@ async def test_a_broken_document_keeps_the_old_settings_and_says_so(
     assert live.last_error is None
 
 
+async def test_a_limit_that_valkey_could_not_count_is_refused_and_not_only_when_it_is_used(
+    instances: Instances, valkey: ValkeyServer
+) -> None:
+    environ = {"MILLSTREAM__LIMITER__KIND": "valkey"}
+    live = await instances.start("a", with_limit(1), url=valkey.url, environ=environ)
+    uncountable = "[limits.requests]\nper_minute = 7\nburst = 1000000000\n"
+    await push(valkey, with_limit(2, uncountable))
+    await until_true(lambda: live.last_error is not None, seconds=30)
+    assert "global: limits.requests: a burst of 1000000000" in (live.last_error or "")
+    assert live.current.limits.concurrency == 1
+
+
 @pytest.mark.parametrize("stored", [b"no JSON", b"\xff", b'{"toml": 1}', b'{"written_ns": 1e300}'])
 async def test_a_key_that_holds_something_else_is_named(
     instances: Instances, valkey: ValkeyServer, stored: bytes

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import pytest
 
 from millstream.admission import Cost, Limits, ScopedLimits, TokenWindow
+from millstream.admission.shared_quota import UNIT_NS
 from millstream.admission.valkey import ValkeyLimiter
 from millstream.admission.valkey.lease import ValkeyLease
-from millstream.admission.valkey.quotas import UNIT_NS
 from tests.integration.valkey_limiters import limiter_on
 from tests.integration.valkey_server import ValkeyServer
 

@@ -9,7 +9,7 @@ import pytest
 
 from millstream.admission import BytesInFlight, Cost, Limits, RequestRate, ScopedLimits, TokenWindow
 from millstream.admission.costs import check_cost
-from millstream.admission.valkey.quotas import UNIT_NS
+from millstream.admission.shared_quota import UNIT_NS
 from tests.integration.valkey_script import Refused as RefusedByScript
 from tests.integration.valkey_script import ScriptLimiter, Taken
 from tests.integration.valkey_server import ValkeyServer

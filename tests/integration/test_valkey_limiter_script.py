@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from millstream.admission import Cost, Limits, ScopedLimits, TokenWindow
-from millstream.admission.valkey.quotas import UNIT_NS
+from millstream.admission.shared_quota import UNIT_NS
 from tests.integration.valkey_limiters import GENEROUS, SMALL
 from tests.integration.valkey_script import ScriptLimiter, Taken
 from tests.integration.valkey_server import ValkeyServer

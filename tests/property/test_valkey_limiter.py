@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from millstream import _core
 from millstream.admission import BytesInFlight, Cost, Limits, RequestRate, ScopedLimits, TokenWindow
-from millstream.admission.valkey.quotas import UNIT_NS
+from millstream.admission.shared_quota import UNIT_NS
 from tests.integration.valkey_script import Refused, ScriptLimiter, Taken
 from tests.integration.valkey_server import ValkeyServer
 

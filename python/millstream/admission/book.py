@@ -37,8 +37,8 @@ class LimitBook:
         self._known: dict[tuple[str, str], tuple[ScopedLimits, ...]] = {}
         self._tenant_names = self._tenants.keys() | {tenant for tenant, _ in self._tenant_models}
         self._model_names = self._models.keys() | {model for _, model in self._tenant_models}
-        for limits in self._each():
-            limits.quota()
+        for scoped in self.every():
+            scoped.limits.quota()
 
     def scopes(self, tenant: str, model: str) -> tuple[ScopedLimits, ...]:
         """The scopes that limit this tenant's use of this model, widest first."""
@@ -53,6 +53,16 @@ class LimitBook:
             self._known[named] = known
         return known
 
+    def every(self) -> Iterator[ScopedLimits]:
+        """Every scope by its name, also those that limit nothing."""
+        yield ScopedLimits(GLOBAL, self._server)
+        for tenant, limits in self._tenants.items():
+            yield ScopedLimits(f"tenant:{tenant}", limits)
+        for model, limits in self._models.items():
+            yield ScopedLimits(f"model:{model}", limits)
+        for (tenant, model), limits in self._tenant_models.items():
+            yield ScopedLimits(f"tenant:{tenant}/model:{model}", limits)
+
     def _all(self, tenant: str, model: str) -> Iterator[ScopedLimits]:
         yield ScopedLimits(GLOBAL, self._server)
         if tenant in self._tenants:
@@ -62,8 +72,3 @@ class LimitBook:
         both = self._tenant_models.get((tenant, model))
         if both is not None:
             yield ScopedLimits(f"tenant:{tenant}/model:{model}", both)
-
-    def _each(self) -> Iterator[Limits]:
-        yield self._server
-        for several in (self._tenants, self._models, self._tenant_models):
-            yield from several.values()

@@ -45,6 +45,15 @@ class Line:
             self._keys.setdefault(key, OrderedDict())[waiter] = None
         self.note(waiter, waiter.refusal.scope)
 
+    def stand(self, waiter: Waiter, key: Key) -> None:
+        """Stand at another key too, before those who came later: so whoever came first of all is
+        first at each of his keys, and no two wait for each other.
+        """
+        waiter.keys = (*waiter.keys, key)
+        here = {*self._keys.get(key, ()), waiter}
+        in_order = sorted(here, key=lambda one: one.arrival)
+        self._keys[key] = OrderedDict.fromkeys(in_order)
+
     def moved(self, waiter: Waiter, origin: str) -> None:
         """It waits for another scope than ``origin`` now, or until another time."""
         self._forget_scope(origin)

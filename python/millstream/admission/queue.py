@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from millstream.admission.demand import Demand
     from millstream.admission.policies import QueuePolicy
     from millstream.admission.scheduler import Scheduled, Scheduler
+    from millstream.admission.waiter import Key
 
 AGING_NS = 1_000_000_000
 """After each second a waiter counts as one step more urgent, down to 0."""
@@ -28,11 +29,12 @@ Attempt = Callable[[Sequence["Demand"]], Awaitable[list[Lease] | Refusal]]
 class Queue:
     """Those whom a limit with a queue has refused, until it admits them.
 
-    Of the same tenant and model the first come goes first. Among the first of each, the more urgent
-    goes first, then who came earlier; waiting makes urgent (`AGING_NS`). A scope that has refused
-    somebody takes nobody after him, so a large request is not passed for ever by small ones. All
-    look again together: when the wait of one is over, when a lease has ended (`wake`), and with
-    ``poll_ns`` about as often, for leases that end elsewhere.
+    Of the same tenant and model the first come goes first; one with several branches stands before
+    others only where it was refused. Among the first of each, the more urgent goes first, then who
+    came earlier; waiting makes urgent (`AGING_NS`). A scope that has refused somebody takes nobody
+    after him, so a large request is not passed for ever by small ones. All look again together:
+    when the wait of one is over, when a lease has ended (`wake`), and with ``poll_ns`` about as
+    often, for leases that end elsewhere.
 
     Lives on one event loop. ``scopes_of`` and ``policy_of`` say what limits a request by now;
     ``attempt`` takes all that is demanded, or nothing.
@@ -129,6 +131,7 @@ class Queue:
         future = asyncio.get_running_loop().create_future()
         waiter = Waiter(next(self._arrivals), demands, urgency, now_ns, future)
         waiter.refuse(refusal, policy, now_ns)
+        waiter.keys = self._refused_keys(waiter)
         self._line.join(waiter)
         self._try_again_at(self._retry_ns(waiter, now_ns))
         self._arm()
@@ -221,8 +224,19 @@ class Queue:
         waiter.refuse(refusal, policy, now_ns)
         if elsewhere or waiter.deadline_ns != deadline_ns:
             self._line.moved(waiter, origin)
+        if elsewhere:
+            for key in self._refused_keys(waiter):
+                if key not in waiter.keys:
+                    self._line.stand(waiter, key)
         self._try_again_at(self._retry_ns(waiter, now_ns))
         return False
+
+    def _refused_keys(self, waiter: Waiter) -> tuple[Key, ...]:
+        """Where it stands: the others of its models may have room for whoever comes."""
+        refused = [
+            demand for demand in waiter.demands if waiter.refused_by & self._scopes_of((demand,))
+        ]
+        return keys_of(refused or waiter.demands)
 
     def _retry_ns(self, waiter: Waiter, now_ns: int) -> int:
         if self._poll_ns is None:

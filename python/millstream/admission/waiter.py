@@ -23,7 +23,11 @@ Key = tuple[str, str]
 
 
 class Waiter:
-    """What is known of one request that waits; ``future`` gets its leases or its last refusal."""
+    """What is known of one request that waits; ``future`` gets its leases or its last refusal.
+
+    ``keys`` are those of its tenants and models whose scopes have refused it: only there it stands
+    before others.
+    """
 
     __slots__ = (
         "arrival",
@@ -52,7 +56,7 @@ class Waiter:
         self.urgency = urgency
         self.since_ns = since_ns
         self.future = future
-        self.keys: tuple[Key, ...] = keys_of(demands)
+        self.keys: tuple[Key, ...] = ()
         self.refused_by: set[str] = set()
         self.refusal: Refusal
         self.policy: QueuePolicy

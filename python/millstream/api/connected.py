@@ -27,6 +27,7 @@ class WhileConnected:
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._left = False
+        self._over = False
         self._departure: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -44,9 +45,11 @@ class WhileConnected:
         error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
+        # Whoever leaves in this very moment is heard by what comes next: to take a callback back
+        # that is on its way already does nothing.
+        self._over = True
         self._start.cancel()
         if self._departure is not None:
-            self._departure.remove_done_callback(self._give_up)
             self._departure.cancel()
         # As `asyncio.timeout` does: whoever else cancels the task means it.
         if (
@@ -61,7 +64,9 @@ class WhileConnected:
         self._departure.add_done_callback(self._give_up)
 
     def _give_up(self, departure: asyncio.Task[None]) -> None:
-        if not departure.cancelled():
-            departure.exception()  # a connection that cannot be heard is gone as well
+        if departure.cancelled():
+            return
+        departure.exception()  # a connection that cannot be heard is gone as well
+        if not self._over:
             self._left = True
             self._task.cancel()

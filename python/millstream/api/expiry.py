@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Awaitable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-from millstream.api.errors import error_response
 from millstream.api.tenant import tenant_of
-from millstream.middleware.challenge import INVALID_TOKEN
+from millstream.errors import NotAuthenticated
 from millstream.middleware.state import state_of
 from millstream.streams.expiry import Expiry, expired_frame
 from millstream.streams.failures import CREDENTIAL_EXPIRED
@@ -14,13 +16,14 @@ from millstream.streams.stream import Stream
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import JSONResponse
 
     from millstream.api.services import Services
     from millstream.config import Settings
     from millstream.store.descriptor import DialectName
     from millstream.store.recording import Recording
     from millstream.streams.encoding import Framing
+
+T = TypeVar("T")
 
 
 def expires_ns(request: Request, services: Services) -> int | None:
@@ -56,9 +59,40 @@ def expiry_of(
     return Expiry(at_ns, frame)
 
 
-def expired_response() -> JSONResponse:
-    """401 for an answer in one piece that is not there yet."""
-    return error_response(401, CREDENTIAL_EXPIRED, headers={"www-authenticate": INVALID_TOKEN})
+class CredentialExpired(NotAuthenticated):
+    """It has expired before there was an answer."""
+
+    code = CREDENTIAL_EXPIRED.code
+
+    def __init__(self) -> None:
+        super().__init__(CREDENTIAL_EXPIRED.message, reason="expired")
+
+
+async def before_expiry(request: Request, services: Services, work: Awaitable[T]) -> T:
+    """What ``work`` comes to; given up where this connection is to be cut meanwhile.
+
+    Raises `CredentialExpired` then.
+    """
+    at_ns = expires_ns(request, services)
+    if at_ns is None:
+        return await work
+    patience = asyncio.timeout(None)
+    services.deliveries.expire(patience, at_ns, partial(_end_patience, patience))
+    try:
+        async with patience:
+            return await work
+    except TimeoutError:
+        if not patience.expired():
+            raise
+        raise CredentialExpired from None
+    finally:
+        services.deliveries.forget(patience)
+
+
+def _end_patience(patience: asyncio.Timeout) -> None:
+    # Asked with every sweep until it has got through.
+    if patience.when() is None:
+        patience.reschedule(0)
 
 
 def _leeway_seconds(settings: Settings) -> int:

@@ -13,6 +13,7 @@ from millstream.admission import Refusal
 from millstream.api.adapting import taken_headers
 from millstream.api.connected import ClientLeft, WhileConnected
 from millstream.api.errors import RouteRefused
+from millstream.api.expiry import before_expiry
 from millstream.api.idempotency import Keyed, other_body
 from millstream.api.priority import urgency_of
 from millstream.api.ratelimit import limit_headers
@@ -72,10 +73,11 @@ async def open_stream(
 ) -> Opened | Refusal:
     """Begin the generation, or attach to what the key stands for.
 
-    Where that has to wait, it waits as long as the client does. The key is taken in one step before
+    Where that has to wait, it waits as long as the client does, and no longer than its credential
+    holds where that cuts connections. The key is taken in one step before
     anything is admitted, and given back when admission refuses, so of requests at the same instant
     exactly one generates. Raises `RouteRefused` (422 for a key of another request, 499 if the
-    client has left), and what `Orchestrator.open` raises.
+    client has left), `CredentialExpired`, and what `Orchestrator.open` raises.
     """
     state = state_of(request.scope)
     asked = msgspec.structs.replace(
@@ -85,7 +87,8 @@ async def open_stream(
     )
     try:
         async with WhileConnected(request.receive):
-            opened = await _open(services, asked, keyed, stream_id)
+            opening = _open(services, asked, keyed, stream_id)
+            opened = await before_expiry(request, services, opening)
     except ClientLeft:
         state["outcome"] = Outcome.CLIENT_GONE
         raise RouteRefused(499, "client_gone", "The client has left.") from None

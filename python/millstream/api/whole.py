@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from millstream.api.dialect import completion_object
 from millstream.api.errors import RouteRefused, failed_stream_response
-from millstream.api.expiry import expired_response, expires_ns
+from millstream.api.expiry import CredentialExpired, expires_ns
 from millstream.api.ratelimit import final_headers
 from millstream.middleware.state import state_of
 from millstream.streams.branch import WHOLE
@@ -43,16 +43,16 @@ async def whole_answer(
     """Wait for the end of the stream, or for the client to leave, and answer.
 
     ``content`` makes the answer of a stream with one of the outcomes ``answered``; the others are
-    errors. The figures in its head are the final ones. 401 where the credential expires before, if
-    the tenant's connections are then cut. Raises `RouteRefused` (410) where the text of an earlier
-    stream is no longer whole.
+    errors. The figures in its head are the final ones. Raises `CredentialExpired` where that is
+    before the end, if the tenant's connections are then cut, and `RouteRefused` (410) where the
+    text of an earlier stream is no longer whole.
     """
     stream = opened.stream
     stream.attach()
     try:
         expired = await _ended_gone_or_expired(request, stream.log, services)
         if stream.outcome is None and expired:
-            return _expired(stream)
+            raise _expired(stream)
         headers = {**opened.headers, **final_headers(opened)}
         if stream.outcome in answered:
             return JSONResponse(_kept(content, stream), headers=headers)
@@ -86,10 +86,10 @@ def _resolve(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _expired(stream: Stream | Recording) -> Response:
+def _expired(stream: Stream | Recording) -> CredentialExpired:
     if isinstance(stream, Stream):
         stream.reader_expired()
-    return expired_response()
+    return CredentialExpired()
 
 
 def _kept(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from millstream.admission import Admission
 from millstream.assembly.limiter import open_limiter
-from millstream.assembly.limits import book_of, counted_here
+from millstream.assembly.limits import book_of, check_limits, counted_here
 from millstream.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ async def open_admission(
     """The limits of the settings; the stack hands over what is still on its way, in the end.
 
     ``clock`` is monotonic, in nanoseconds. Raises `ConfigError` if limits are counted in the memory
-    of this worker and there are ``others``.
+    of this worker and there are ``others``, and for limits that cannot be counted.
     """
+    check_limits(settings)
     if counted_here(settings) and not await others.left_alone(PATIENCE_SECONDS):
         raise granted_by_each()
     limiter = open_limiter(settings, clock=clock, observer=observer)

@@ -13,6 +13,7 @@ from millstream.admission import (
     RequestRate,
     TokenWindow,
 )
+from millstream.admission.shared_quota import quota_of
 from millstream.config.models import LONGEST_SECONDS
 from millstream.config.whole import limit_settings
 
@@ -40,6 +41,17 @@ def book_of(settings: Settings) -> LimitBook:
             for model, limits in tenant.model_limits.items()
         },
     )
+
+
+def check_limits(settings: Settings) -> None:
+    """Raise `ConfigError` for a limit that cannot be counted where it is to be.
+
+    To be called before limits are in force, as they must not fail when a request comes.
+    """
+    book = book_of(settings)
+    if settings.limiter.kind == "valkey":
+        for scoped in book.every():
+            quota_of(scoped)
 
 
 def limits_of(settings: LimitSettings) -> Limits:

@@ -9,7 +9,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from millstream.assembly.admission import granted_by_each
-from millstream.assembly.limits import book_of, counted_here
+from millstream.assembly.limits import check_limits, counted_here
 from millstream.config import Document, LiveSettings, Loaded, Settings
 from millstream.config.extras import needed_by
 from millstream.config.sources import read_document
@@ -225,7 +225,7 @@ class Reloader:
     def _change(self, loaded: Loaded, document: Document) -> Change:
         """All that takes long, in a thread; raises `ConfigError`."""
         change = self.live.change(loaded.again(document).settings)
-        book_of(change.settings)
+        check_limits(change.settings)
         return change
 
     def _check_alone(self, settings: Settings) -> None:

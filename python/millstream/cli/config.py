@@ -9,7 +9,7 @@ from time import time_ns
 
 import click
 
-from millstream.assembly.limits import book_of
+from millstream.assembly.limits import check_limits
 from millstream.assembly.reload import open_documents
 from millstream.cli.options import config_option
 from millstream.config import Document, Loaded, Settings, load, to_toml
@@ -70,5 +70,5 @@ async def _push(settings: Settings, document: Document) -> int:
 def _checked(config_file: Path | None) -> Loaded:
     """The configuration, of which also the limits can be counted; raises `ConfigError`."""
     loaded = load(config_file)
-    book_of(loaded.settings)
+    check_limits(loaded.settings)
     return loaded

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from millstream.assembly.identity import require_credentials
+from millstream.assembly.limits import check_limits
 from millstream.cli.address import claim
 from millstream.cli.descriptors import raise_descriptor_limit
 from millstream.cli.options import config_option
@@ -44,6 +45,7 @@ def serve(
             err=True,
         )
     # Here, since a worker that cannot start is started again and again.
+    check_limits(loaded.settings)
     require_credentials(loaded.settings)
     require_engines(loaded.settings)
     raise_descriptor_limit()

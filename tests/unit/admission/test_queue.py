@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from random import Random
 
 import pytest
 
@@ -261,6 +262,67 @@ async def test_branches_wait_together_and_get_all_or_none(rooms: list[Room]) -> 
     await room.end("c")
     await room.end("two")
     assert room.order[-2:] == ["knot", "behind"]
+
+
+def pair(one: str, other: str) -> list[Demand]:
+    return [Demand("t", one, 1), Demand("t", other, 1)]
+
+
+async def test_branches_that_wait_for_a_full_model_keep_nobody_from_a_free_one(
+    rooms: list[Room],
+) -> None:
+    # The free one has no queue: who had to wait behind the branches was refused in the end.
+    room = room_of(rooms, Limits(), models={"full": ONE, "free": Limits(concurrency=1)})
+    await room.ask("holder", model="full")
+    await room.ask("two", demands=pair("free", "full"))
+    for name in "ab":
+        await room.ask(name, model="free")
+        await room.end(name)
+    await room.ask("behind", model="full")
+    assert room.waiting == ["two", "behind"]
+    await room.end("holder")
+    assert room.order == ["holder", "a", "b", "two"]
+
+
+async def test_branches_that_wait_for_one_model_after_the_other_are_passed_in_neither(
+    rooms: list[Room],
+) -> None:
+    room = room_of(rooms, Limits(), models={"m": ONE, "n": ONE})
+    await room.ask("m1", model="m")
+    await room.ask("two", demands=pair("m", "n"))
+    await room.ask("knot", demands=pair("n", "m"))
+    await room.ask("n1", model="n")
+    await room.ask("n2", model="n")
+    await room.end("m1")
+    # Their other model has refused them now; its places go to them before who came later.
+    await room.ask("m2", model="m")
+    assert room.waiting == ["two", "knot", "n2", "m2"]
+    await room.end("n1")
+    assert room.order[-1] == "two"
+    await room.end("two")
+    assert room.order[-1] == "knot"
+    await room.end("knot")
+    assert sorted(room.order[-2:]) == ["m2", "n2"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_branches_in_any_mixture_never_wait_for_each_other(
+    rooms: list[Room], seed: int
+) -> None:
+    random = Random(seed)
+    models = {name: Limits(concurrency=2, queue=QueuePolicy(1000, 600)) for name in "klmn"}
+    room = room_of(rooms, Limits(), models=models)
+    running = 0
+    for number in range(60):
+        asked = [Demand("t", name, 1) for name in random.sample("klmn", random.randint(1, 3))]
+        await room.ask(str(number), demands=asked, urgency=random.randrange(8))
+        if random.random() < 0.4 and running < len(room.order):
+            await room.end(room.order[running])
+            running += 1
+    while running < len(room.order):
+        await room.end(room.order[running])
+        running += 1
+    assert len(room.order) == 60
 
 
 # data-fair#486, WFA cross-media#4444: waiters that had gone took tokens, and memory.

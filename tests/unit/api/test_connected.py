@@ -59,6 +59,20 @@ async def test_the_leaving_client_ends_the_wait() -> None:
     await asyncio.sleep(0)
 
 
+async def test_a_client_that_leaves_in_the_moment_of_the_end_cancels_nothing_afterwards() -> None:
+    client = Client()
+    async with WhileConnected(client.receive):
+        for _ in range(3):
+            await asyncio.sleep(0)
+        client.gone.set()
+        await asyncio.sleep(0)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
 async def test_a_connection_that_breaks_is_gone_as_well() -> None:
     async def receive() -> Message:
         raise OSError("reset")

@@ -29,13 +29,18 @@ CHAT, STREAMS, RESPONSES = "/v1/chat/completions", "/v1/streams", "/v1/responses
 PROMPT = {"model": "m", "messages": [{"role": "user", "content": "the capital"}]}
 JWT = '{ algorithms = ["RS256"], jwks_file = "keys.json", leeway_seconds = 7 }'
 TENANTS = '[tenants.strict]\non_expiry = "cut"\n\n[tenants.lenient]\n'
+ONE_AT_A_TIME = """
+[models.q]
+routes = [{ engine = "local" }]
+limits = { concurrency = 1, queue = { deadline_seconds = 600 } }
+"""
 LIFE_SECONDS = 1000
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     path = tmp_path / "millstream.toml"
-    path.write_text(f"{CONFIG}\n{TENANTS}")
+    path.write_text(f"{CONFIG}\n{TENANTS}\n{ONE_AT_A_TIME}")
     return load_settings(path, environ={})
 
 
@@ -255,6 +260,31 @@ async def test_an_answer_in_one_piece_becomes_a_401(asking: Asking) -> None:
     assert answer.headers["www-authenticate"].startswith('Bearer realm="millstream"')
     assert asking.ended == ["cancelled"]
     assert answer.headers.get("retry-after") is None
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_who_waits_for_a_limit_with_a_credential_that_expires_gets_a_401_and_no_place(
+    asking: Asking, streamed: bool
+) -> None:
+    admission = asking.app.state.services.orchestrator.admission
+    body, key = {**PROMPT, "model": "q", "stream": streamed}, {"idempotency-key": "k"}
+    async with asking.request(CHAT, {**body, "stream": True}, tenant="lenient"):
+        await asking.read()
+        async with asking.request(CHAT, body, headers=key) as (answer, task):
+            await until_true(lambda: admission.waiting == 1)
+            asking.sweep(LIFE_SECONDS - 10)
+            assert admission.waiting == 1
+            asking.sweep(LIFE_SECONDS + 10)
+            asking.sweep(LIFE_SECONDS + 10)
+            await task
+        assert answer.status == 401
+        assert json.loads(answer.text)["error"]["code"] == "credential_expired"
+        assert answer.headers["www-authenticate"].startswith('Bearer realm="millstream"')
+        assert admission.waiting == 0
+        # Its key is free for a fresh credential.
+        async with asking.request(CHAT, body, headers=key):
+            await until_true(lambda: admission.waiting == 1)
+    assert len(asking.ended) == 1
 
 
 async def test_a_keyed_answer_can_be_had_with_a_fresh_credential(asking: Asking) -> None:

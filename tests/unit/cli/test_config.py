@@ -37,6 +37,16 @@ def test_check_fails_with_every_problem_on_standard_error(runner: CliRunner) -> 
     assert "Traceback" not in result.stderr
 
 
+def test_check_names_a_limit_that_valkey_could_not_count(runner: CliRunner) -> None:
+    limits = "limits = { requests = { per_minute = 7, burst = 1000000000 } }"
+    Path("mine.toml").write_text(f'[limiter]\nkind = "valkey"\n[tenants.acme]\n{limits}')
+
+    result = runner.invoke(main, ["config", "check", "--config", "mine.toml"])
+
+    assert result.exit_code == 1
+    assert "tenant:acme: limits.requests: a burst of 1000000000" in result.stderr
+
+
 def test_show_prints_the_effective_configuration_as_toml(runner: CliRunner) -> None:
     environ = {"MILLSTREAM__SERVER__PORT": "9000"}
 

@@ -126,6 +126,17 @@ def test_a_file_of_keys_that_is_not_there_is_named_before_anything_starts(run: R
     assert run.settings is None
 
 
+def test_a_limit_that_valkey_could_not_count_is_named_before_anything_starts(run: Run) -> None:
+    limits = "limits = { requests = { per_minute = 7, burst = 1000000000 } }"
+    Path("mine.toml").write_text(f'[limiter]\nkind = "valkey"\n[tenants.acme]\n{limits}')
+
+    result = serve("--config", "mine.toml", "--port", "0")
+
+    assert result.exit_code == 1
+    assert "tenant:acme: limits.requests: a burst of 1000000000" in result.stderr
+    assert run.settings is None
+
+
 def test_a_port_on_which_somebody_listens_is_refused(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0), reuse_port=True) as taken:
         result = serve("--port", str(taken.getsockname()[1]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from millstream.admission.valkey.quotas import UNIT_NS, ScopeBook, Scopes
+from millstream.admission.shared_quota import UNIT_NS
+from millstream.admission.valkey.quotas import ScopeBook, Scopes
 from millstream.admission.valkey.script import SERVER_TIME, Call
 
 if TYPE_CHECKING:

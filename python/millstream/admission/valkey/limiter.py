@@ -15,6 +15,7 @@ from millstream.admission.costs import check_cost, impossible
 from millstream.admission.leases import Refusal
 from millstream.admission.memory import LEASE_TTL_NS, OPEN_RETRY_NS
 from millstream.admission.meters import DIMENSIONS, HELD, NOTHING_LIMITED
+from millstream.admission.shared_quota import UNIT_NS
 from millstream.admission.unlimited import UnlimitedLease
 from millstream.admission.valkey.calls import UNKNOWN, Calls
 from millstream.admission.valkey.errands import Errands
@@ -22,7 +23,7 @@ from millstream.admission.valkey.lease import ValkeyLease
 from millstream.admission.valkey.link import Link
 from millstream.admission.valkey.meters import snapshot_of
 from millstream.admission.valkey.outage import LimiterObserver, Outage, Unobserved, Unreachable
-from millstream.admission.valkey.quotas import UNIT_NS, ScopeBook, Scopes
+from millstream.admission.valkey.quotas import ScopeBook, Scopes
 from millstream.admission.valkey.renewals import Renewals
 from millstream.admission.valkey.share import ShareLimiter
 from millstream.errors import LimiterUnavailable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from millstream.admission.meters import Reading, Readings
-from millstream.admission.valkey.quotas import UNIT_NS
+from millstream.admission.shared_quota import UNIT_NS
 
 
 def snapshot_of(meters: Sequence[int], names: Sequence[str]) -> Readings:
