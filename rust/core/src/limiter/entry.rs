@@ -22,6 +22,8 @@ pub(crate) enum Owner {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) owner: Owner,
+    /// Whether a decision asked for the key since the sweep looked at it.
+    pub(crate) referenced: bool,
     quota: Arc<Quota>,
     time: Timeline,
     bucket: Option<Bucket>,
@@ -58,6 +60,7 @@ impl Entry {
     pub(crate) fn new(owner: Owner, quota: &Arc<Quota>, reading: u64) -> Self {
         Self {
             owner,
+            referenced: false,
             quota: Arc::clone(quota),
             time: Timeline::starting(reading),
             bucket: quota.requests().map(Bucket::full),
@@ -83,6 +86,14 @@ impl Entry {
         }
         if let (Some(tokens), Some(window)) = (self.quota.tokens(), &mut self.window) {
             window.roll(tokens, self.time.now());
+        }
+    }
+
+    /// Is an idle key made anew: answers must not depend on when the sweep comes by.
+    pub(crate) fn restart(&mut self, reading: u64) {
+        self.time = Timeline::starting(reading);
+        if let (Some(tokens), Some(window)) = (self.quota.tokens(), &mut self.window) {
+            window.restart(tokens, reading);
         }
     }
 

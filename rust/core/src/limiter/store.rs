@@ -8,13 +8,17 @@ use super::quota::Quota;
 use super::scopes::Scope;
 use super::timeline::Timeline;
 
-/// Keys looked at per operation: two, so that the sweep outruns one new key per operation.
-const SWEEP: usize = 2;
+/// Keys looked at per key of an operation: a key is forgotten at the second look, so that three
+/// outrun one new key per operation.
+const SWEEP: usize = 3;
 /// Keys looked at per operation while there may be no room for a new key.
 const SWEEP_WHEN_FULL: usize = 16;
 
 /// Keys, their state and the leases on them, behind one lock.
+///
+/// Aligned so that threads in different shards never write to the same pair of cache lines.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Shard {
     keys: HashMap<Arc<str>, u32>,
     overflow: HashMap<Quota, u32>,
@@ -59,10 +63,13 @@ impl Shard {
 
     /// Forgets idle keys, a few at a time, and makes room for `new` keys if there is none.
     ///
+    /// While there is room a key that was used since the last look is spared once (the clock
+    /// algorithm): its next use need not make it again.
+    ///
     /// Only before keys are resolved: a place that is in use may be idle and must not move.
     pub(crate) fn sweep(&mut self, reading: u64, new: usize) {
         let full = self.keys.len() + new > self.capacity;
-        let budget = if full { SWEEP_WHEN_FULL } else { SWEEP };
+        let budget = if full { SWEEP_WHEN_FULL } else { SWEEP * new };
         for _ in 0..budget.min(self.entries.len()) {
             self.cursor = if self.cursor + 1 < self.entries.len() {
                 self.cursor + 1
@@ -70,7 +77,8 @@ impl Shard {
                 0
             };
             let entry = &mut self.entries[self.cursor];
-            if entry.owner == Owner::Vacant {
+            let spared = std::mem::take(&mut entry.referenced) && !full;
+            if spared || entry.owner == Owner::Vacant {
                 continue;
             }
             entry.advance(reading);
@@ -87,7 +95,11 @@ impl Shard {
             .unwrap_or_else(|| self.make(scope, reading));
         let entry = &mut self.entries[place as usize];
         entry.advance(reading);
+        if entry.is_idle() {
+            entry.restart(reading);
+        }
         entry.adopt(&scope.quota);
+        entry.referenced = true;
         place
     }
 

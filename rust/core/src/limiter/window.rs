@@ -23,6 +23,11 @@ impl Window {
         }
     }
 
+    /// Lets an empty ring begin at `now`, which may lie behind.
+    pub(crate) const fn restart(&mut self, window: &TokenWindow, now: u64) {
+        self.index = now / window.slot_ns();
+    }
+
     /// Drops the slots that have left the ring at `now`, which never decreases.
     pub(crate) fn roll(&mut self, window: &TokenWindow, now: u64) {
         if now < self.start_of(window, self.index.saturating_add(1)) {
