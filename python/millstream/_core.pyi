@@ -730,9 +730,10 @@ class Encoder:
     repeats the metadata as lines ``model-id``, ``chunk-id`` and ``token-count`` (SSE). ``branches``
     names (model, chunk id) of each branch instead of ``model`` and ``chunk_id``. ``response`` is
     the Response object of dialect ``responses``, as JSON without status, output, usage, error and
-    incomplete_details; its events up to ``starting_after`` are left out. Raises ``ValueError`` on
-    an unknown dialect or framing, on no or more than 256 branches (one in ``responses``) and on a
-    ``response`` that is no object, ``OverflowError`` on a number outside 64 bits without sign.
+    incomplete_details; its events up to ``starting_after`` are left out, and so are its prelude
+    and those of records up to ``after_seq``, which are counted all the same. Raises ``ValueError``
+    on an unknown dialect or framing, on no or more than 256 branches (one in ``responses``) and on
+    a ``response`` that is no object, ``OverflowError`` on a number outside 64 bits without sign.
     """
 
     def __new__(
@@ -753,6 +754,7 @@ class Encoder:
         branches: Sequence[tuple[str, str]] | None = None,
         response: str | None = None,
         starting_after: int | None = None,
+        after_seq: int | None = None,
     ) -> Encoder: ...
     def resumed(self) -> Encoder:
         """A copy for a reader that joins later: what stands before the first record is left out."""

@@ -11,6 +11,7 @@ from time import monotonic_ns, time_ns
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
+from millstream import __version__
 from millstream.admission import Admission
 from millstream.api import (
     admin,
@@ -20,6 +21,7 @@ from millstream.api import (
     errors,
     health,
     models,
+    openapi,
     resume,
     streams,
 )
@@ -85,6 +87,9 @@ def create_app(configured: Settings | Loaded, *, hooks: Sequence[RequestHooks] =
     audit = open_audit(settings.audit)
     app = App(
         title="Millstream",
+        version=__version__,
+        # A redirect would name this server as a proxy knows it, and its scheme, not the client's.
+        redirect_slashes=False,
         lifespan=_lifespan(reloader, authenticator, audit),
         middleware=chain(
             settings,
@@ -99,6 +104,7 @@ def create_app(configured: Settings | Loaded, *, hooks: Sequence[RequestHooks] =
     if settings.durable.enabled:
         app.include_router(durable.router)
     errors.install(app)
+    openapi.install(app, secured=settings.auth.mode == "required")
     return app
 
 

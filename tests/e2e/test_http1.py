@@ -229,6 +229,19 @@ def test_other_methods_are_not_allowed(idle: Server, method: str) -> None:
     assert answer.json()["error"]["code"] == "method_not_allowed"
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v1/models", "/v1/nothing"])
+def test_a_head_is_the_head_of_a_get_and_no_more(idle: Server, path: str) -> None:
+    connection = HTTPConnection("127.0.0.1", idle.port, timeout=30)
+    statuses = []
+    for method in ("HEAD", "GET", "HEAD", "GET"):
+        connection.request(method, path)
+        answer = connection.getresponse()
+        assert bool(answer.read()) is (method == "GET")
+        statuses.append(answer.status)
+    assert len(set(statuses)) == 1
+    connection.close()
+
+
 def test_an_unknown_path_is_an_openai_error(idle: Server) -> None:
     answer = idle.get("/v1/nothing")
     assert answer.status_code == 404

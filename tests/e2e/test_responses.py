@@ -6,7 +6,7 @@ from typing import Any
 
 import openai
 import pytest
-from openai.types.responses import Response
+from openai.types.responses import Response, ResponseStreamEvent
 
 from tests.e2e.responses import ASKED, ENDLESS, QUESTION, TERMINAL, numbers, streamed, text_of
 from tests.e2e.servers import MODEL, Server
@@ -98,6 +98,54 @@ def test_a_conversation_with_instructions_is_understood(client: openai.OpenAI) -
     assert first.usage is not None
     assert second.usage.input_tokens > first.usage.total_tokens - 30
     assert second.output_text
+
+
+def test_the_last_event_says_what_was_charged_wherever_it_is_read(client: openai.OpenAI) -> None:
+    raw = client.responses.with_raw_response.create(
+        **ASKED,
+        stream=True,
+        extra_body={"stream_options": {"include_metadata": True, "resumable": True}},
+    )
+    *_, last = raw.parse()
+    usage = last.response.usage
+    assert usage is not None
+    settled = last.model_extra["stream"]["settled"]
+    assert settled["charged"] == usage.total_tokens <= settled["reserved"]
+    assert not settled["partial"]
+    *_, again = client.responses.retrieve(last.response.id, stream=True)
+    assert again.to_dict() == last.to_dict()
+    any_event: Any = ResponseStreamEvent
+    (resumed,) = client.get(
+        f"/streams/{raw.headers['x-stream-id']}",
+        cast_to=any_event,
+        options={"params": {"after": last.model_extra["stream"]["seq"] - 1}},
+        stream=True,
+        stream_cls=openai.Stream[ResponseStreamEvent],
+    )
+    assert resumed.to_dict() == last.to_dict()
+
+
+def test_a_cancelled_stream_says_what_it_paid(client: openai.OpenAI) -> None:
+    stream = client.responses.create(
+        **{**ENDLESS, "extra_body": {"ignore_eos": True}},
+        background=True,
+        stream=True,
+        extra_headers={"X-Stream-Metadata": "1"},
+    )
+    seen: list[Any] = []
+    for event in stream:
+        seen.append(event)
+        if event.type == "response.output_text.delta" and len(seen) < 8:
+            client.responses.cancel(seen[0].response.id)
+    emitted = sum(
+        event.model_extra["stream"]["token_count"]
+        for event in seen
+        if event.type == "response.output_text.delta"
+    )
+    assert seen[-1].response.status == "cancelled"
+    settled = seen[-1].model_extra["stream"]["settled"]
+    assert settled["partial"]
+    assert emitted < settled["charged"] < settled["reserved"]
 
 
 async def test_the_async_client_streams_and_retrieves(async_client: openai.AsyncOpenAI) -> None:

@@ -169,6 +169,7 @@ RESPONSE_OPTIONS = st.fixed_dictionaries(
         "chunk_id": TEXT | TEXT.map("resp_".__add__),
         "model": TEXT,
         "created": U64,
+        "metadata": st.booleans(),
         "epoch": st.none() | U64,
         "integrity": st.booleans(),
         "retry_ms": st.none() | U64,
@@ -200,3 +201,16 @@ def test_response_events_equal_the_twins_byte_for_byte(
 ) -> None:
     encoder = _core.Encoder(dialect="responses", stream_id="s", **options)
     assert encoder.encode(stream) == ResponseEncoder(**options).encode(stream, Ledger("s"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(options=RESPONSE_OPTIONS, stream=responses(), after=st.integers(1, 16))
+def test_a_client_that_comes_back_gets_the_same_bytes_of_a_response(
+    options: dict[str, Any], stream: list[twin.Record], after: int
+) -> None:
+    options = {"dialect": "responses", "stream_id": "s"} | options | {"retry_ms": None}
+    seen = _core.Encoder(**options).encode(stream[:after])
+    whole = _core.Encoder(**options).encode(stream)
+    later = _core.Encoder(**options, after_seq=after)
+    assert later.prelude() == b""
+    assert later.encode(stream) == whole[len(seen) :]

@@ -207,17 +207,7 @@ class Encoder:
         return {"stream": members} if members else {}
 
     def _metadata(self, record: Record) -> dict[str, Any]:
-        if not self.metadata:
-            return {}
-        time = _EPOCH + timedelta(microseconds=record.time_ns // 1000)
-        model, chunk_id = self._names(record)
-        return {
-            "seq": record.seq,
-            "ts": time.isoformat(timespec="microseconds").replace("+00:00", "Z"),
-            "model_id": model,
-            "chunk_id": f"{chunk_id}-{record.seq}",
-            "token_count": record.token_count,
-        }
+        return metadata_of(record, *self._names(record)) if self.metadata else {}
 
     def _handover(self, record: Record, marks: Marks) -> dict[str, Any]:
         return {**json.loads(record.text), "after": self._id(record, marks)}
@@ -226,16 +216,7 @@ class Encoder:
         self.retry_ms = json.loads(record.text).get("retry_ms", self.retry_ms)
 
     def _closing(self, record: Record, marks: Marks) -> dict[str, Any]:
-        _, figures = terminal(record.text)
-        settled = {"settled": figures} if self.metadata and figures is not None else {}
-        return self._checks(marks) | settled
-
-    def _checks(self, marks: Marks) -> dict[str, Any]:
-        if marks.checks is None:
-            return {}
-        records, size, crc, root = marks.checks
-        checks = {"records": records, "bytes": size, "crc": f"{crc:08x}", "root": root.hex()}
-        return {"checks": checks}
+        return closing_of(record, marks, metadata=self.metadata)
 
     def _position(self, seq: int) -> str:
         return f"{seq}" if self.epoch is None else f"{self.epoch}-{seq}"
@@ -284,6 +265,31 @@ def terminal(text: str) -> tuple[str, dict[str, Any] | None]:
     if figures.startswith("{") and figures.endswith("}"):
         return outcome, json.loads(figures)
     return text, None
+
+
+def metadata_of(record: Record, model: str, chunk_id: str) -> dict[str, Any]:
+    """What the ``stream`` member says of a record's place."""
+    time = _EPOCH + timedelta(microseconds=record.time_ns // 1000)
+    return {
+        "seq": record.seq,
+        "ts": time.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "model_id": model,
+        "chunk_id": f"{chunk_id}-{record.seq}",
+        "token_count": record.token_count,
+    }
+
+
+def closing_of(record: Record, marks: Marks, *, metadata: bool) -> dict[str, Any]:
+    """What the last frame says of the whole stream."""
+    members: dict[str, Any] = {}
+    if marks.checks is not None:
+        records, size, crc, root = marks.checks
+        checks = {"records": records, "bytes": size, "crc": f"{crc:08x}", "root": root.hex()}
+        members["checks"] = checks
+    _, figures = terminal(record.text)
+    if metadata and figures is not None:
+        members["settled"] = figures
+    return members
 
 
 def _integrity(marks: Marks) -> dict[str, Any]:

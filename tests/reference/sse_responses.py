@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from millstream.types import Kind
-from tests.reference.sse import Marks, Record, terminal
+from tests.reference.sse import Marks, Record, closing_of, metadata_of, terminal
 
 
 class ResponseEncoder:
@@ -20,6 +20,7 @@ class ResponseEncoder:
         chunk_id: str,
         model: str,
         created: int,
+        metadata: bool = False,
         epoch: int | None = None,
         integrity: bool = False,
         retry_ms: int | None = None,
@@ -37,7 +38,9 @@ class ResponseEncoder:
         }
         self.template: dict[str, Any] = least if response is None else json.loads(response)
         self.item_id = "msg_" + chunk_id.removeprefix("resp_")
+        self.names = (model, chunk_id)
         self.framing = framing
+        self.metadata = metadata
         self.epoch = epoch
         self.integrity = integrity
         self.retry_ms = retry_ms
@@ -52,7 +55,10 @@ class ResponseEncoder:
 
     def _encode(self, record: Record, marks: Marks) -> str:
         prelude = "".join(map(self._write, self._prelude())) if self.number == 0 else ""
-        events = list(self._events(record, marks))
+        if not self.integrity:
+            marks = Marks(text=marks.text)
+        stream = self._stream(record)
+        events = [event | stream for event in self._events(record, marks)]
         written = [self._write(event) for event in events[:-1]]
         written += [self._write(event, self._id_line(record, marks)) for event in events[-1:]]
         return prelude + "".join(written)
@@ -141,10 +147,16 @@ class ResponseEncoder:
     def _item_event(self, name: str, item: dict[str, Any]) -> dict[str, Any]:
         return {"type": name, "output_index": 0, "item": item}
 
+    def _stream(self, record: Record) -> dict[str, Any]:
+        members = metadata_of(record, *self.names) if self.metadata else {}
+        if record.kind == Kind.END:
+            members |= closing_of(record, Marks(), metadata=self.metadata)
+        return {"stream": members} if members else {}
+
     def _id_line(self, record: Record, marks: Marks) -> str:
         if self.epoch is None:
             return ""
-        crc = f"-{marks.crc:08x}" if self.integrity and marks.crc is not None else ""
+        crc = "" if marks.crc is None else f"-{marks.crc:08x}"
         return f"id: {self.epoch}-{record.seq}{crc}\n"
 
     def _write(self, event: dict[str, Any], id_line: str = "") -> str:

@@ -35,6 +35,7 @@ _UNITS: dict[Dimension, str] = {
 }
 _LARGEST_INTEGER = 999_999_999_999_999
 """Structured Fields have no larger ones."""
+_LONGEST_NS = (1 << 63) // NANOSECONDS_PER_MILLISECOND * NANOSECONDS_PER_MILLISECOND
 
 _WHOSE = {
     "global": "the server",
@@ -52,12 +53,22 @@ def ratelimit_headers(snapshot: Snapshot, scopes: Iterable[ScopedLimits] = ()) -
     return {**_openai_fields(snapshot), **_ietf_fields(snapshot, dict(scopes))}
 
 
-def lease_headers(leases: Sequence[Lease], remaining_tokens: int | None = None) -> dict[str, str]:
-    """What is left after these reservations, or ``remaining_tokens`` once they are settled."""
-    snapshot = tightest([lease.snapshot for lease in leases])
+def lease_headers(leases: Sequence[Lease]) -> dict[str, str]:
+    """What is left after these reservations."""
+    return ratelimit_headers(tightest([lease.snapshot for lease in leases]), _limits_of(leases))
+
+
+def settled_headers(leases: Sequence[Lease], remaining_tokens: int | None) -> dict[str, str]:
+    """What is left once all of these have ended: ``remaining_tokens``, and their places again."""
+    snapshot, limits = tightest([lease.snapshot for lease in leases]), _limits_of(leases)
+    places = snapshot.concurrency
     if snapshot.tokens is not None and remaining_tokens is not None:
         snapshot = snapshot._replace(tokens=_settled(snapshot.tokens, remaining_tokens))
-    return ratelimit_headers(snapshot, [scoped for lease in leases for scoped in lease.limits])
+    if places is not None:
+        held = sum(scope == places.scope for scope, _ in limits)
+        snapshot = snapshot._replace(concurrency=_settled(places, places.remaining + held))
+    # No lease knows how many bytes were its own.
+    return ratelimit_headers(snapshot._replace(bytes=None), limits)
 
 
 def refusal_headers(refusal: Refusal) -> dict[str, str]:
@@ -89,8 +100,11 @@ def tightest(snapshots: Sequence[Snapshot]) -> Readings:
 
 
 def go_duration(nanoseconds: int) -> str:
-    """A duration as Go prints it and OpenAI's clients parse it: ``12ms``, ``1.5s``, ``6m0s``."""
-    milliseconds = -(-nanoseconds // NANOSECONDS_PER_MILLISECOND)
+    """A duration as Go prints it and OpenAI's clients parse it: ``12ms``, ``1.5s``, ``6m0s``.
+
+    Go has none of more than 292 years.
+    """
+    milliseconds = -(-min(nanoseconds, _LONGEST_NS) // NANOSECONDS_PER_MILLISECOND)
     if milliseconds < 1000:
         return f"{milliseconds}ms" if milliseconds else "0s"
     minutes, milliseconds = divmod(milliseconds, 60_000)
@@ -99,6 +113,10 @@ def go_duration(nanoseconds: int) -> str:
     if hours:
         return f"{hours}h{minutes}m{seconds}"
     return f"{minutes}m{seconds}" if minutes else seconds
+
+
+def _limits_of(leases: Sequence[Lease]) -> list[ScopedLimits]:
+    return [scoped for lease in leases for scoped in lease.limits]
 
 
 def _least(meters: Iterable[Meter | None]) -> Meter | None:

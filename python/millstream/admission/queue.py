@@ -78,7 +78,9 @@ class Queue:
                 return admitted
             refusal, policy = admitted, self._policy_of(demands, admitted.scope)
         else:
-            refusal, policy = ahead.refusal_at(self._clock()), ahead.policy
+            # Another tenant's, perhaps.
+            refusal = ahead.refusal_at(self._clock()).within(self._scopes_of(demands))
+            policy = ahead.policy
         waiter = self._join(demands, urgency, refusal, policy)
         return refusal if waiter is None else await self._wait(waiter)
 

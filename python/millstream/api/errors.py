@@ -10,8 +10,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from millstream.api.methods import allowed_methods
 from millstream.errors import MillstreamError
-from millstream.middleware.error_answer import ErrorAnswer, error_answer, error_type
+from millstream.middleware.error_answer import (
+    ErrorAnswer,
+    error_answer,
+    error_type,
+    wait_headers,
+)
 from millstream.middleware.failures import unexpected
 from millstream.types import Failure, Outcome
 
@@ -74,9 +80,10 @@ def error_response(
     headers: Mapping[str, str] | None = None,
     beside: Mapping[str, object] | None = None,
 ) -> JSONResponse:
-    """An OpenAI error object under this status, with the members ``beside`` it."""
+    """An OpenAI error object, with the members ``beside`` it, that no cache keeps."""
     content = {"error": msgspec.structs.asdict(failure), **(beside or {})}
-    return JSONResponse(content, status_code=status, headers=dict(headers or {}))
+    fields = {"cache-control": "no-store", **(headers or {})}
+    return JSONResponse(content, status_code=status, headers=fields)
 
 
 def response_of(told: ErrorAnswer) -> JSONResponse:
@@ -91,7 +98,8 @@ def failed_stream_response(
     if failure.type == "invalid_request_error" and outcome is not Outcome.CLIENT_GONE:
         # Refused where it was to be computed: the engine checks again what was checked here.
         return error_response(400, failure, headers=headers)
-    return error_response(_OUTCOME_STATUSES.get(outcome, 500), failure, headers=headers)
+    status = _OUTCOME_STATUSES.get(outcome, 500)
+    return error_response(status, failure, headers={**(headers or {}), **wait_headers(status)})
 
 
 async def _millstream_error(_request: Request, error: Exception) -> JSONResponse:
@@ -113,12 +121,15 @@ async def _route_refused(_request: Request, error: Exception) -> JSONResponse:
     return error_response(error.status, error.failure, beside=error.beside)
 
 
-async def _http_exception(_request: Request, error: Exception) -> JSONResponse:
+async def _http_exception(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
     code = _HTTP_CODES.get(error.status_code, "http_error")
-    failure = Failure(str(error.detail), "invalid_request_error", code)
-    return error_response(error.status_code, failure, headers=error.headers)
+    failure = Failure(str(error.detail), error_type(error.status_code), code)
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers = {"allow": allowed_methods(request)}
+    return error_response(error.status_code, failure, headers=headers)
 
 
 async def _unexpected(_request: Request, error: Exception) -> JSONResponse:

@@ -17,16 +17,20 @@ if TYPE_CHECKING:
 
 router = APIRouter()
 
+_READS = [requires("metrics:read")]
+
 HUNG_STEP_NS = 30_000_000_000
 """Age at which a step is taken for one that will not end."""
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz")
 async def healthz() -> dict[str, str]:
     """The worker's loop turns."""
     return {"status": "ok"}
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz")
 async def readyz(request: Request) -> JSONResponse:
     """200 while every engine works and the worker is not on its way out, else 503."""
@@ -51,7 +55,8 @@ async def _works(engine: Engine) -> bool:
     return stats is not None and not (stats.running and stats.idle_ns > HUNG_STEP_NS)
 
 
-@router.get("/metrics", dependencies=[requires("metrics:read")])
+@router.head("/metrics", include_in_schema=False, dependencies=_READS)
+@router.get("/metrics", dependencies=_READS)
 async def metrics(request: Request) -> Response:
     """Prometheus' text format, over all workers of this server."""
     parts = services(request)

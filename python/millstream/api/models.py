@@ -12,6 +12,7 @@ from millstream.api.services import services
 router = APIRouter(dependencies=[requires("models:read"), route("models")])
 
 
+@router.head("/v1/models", include_in_schema=False)
 @router.get("/v1/models")
 async def list_models(request: Request) -> dict[str, object]:
     """All names that this client may use."""
@@ -20,6 +21,7 @@ async def list_models(request: Request) -> dict[str, object]:
     return {"object": "list", "data": [_model_object(name, parts.started) for name in names]}
 
 
+@router.head("/v1/models/{name:path}", include_in_schema=False)
 @router.get("/v1/models/{name:path}")
 async def retrieve_model(request: Request, name: str) -> dict[str, object]:
     """One of them; 404 if there is none of this name, 403 for one of other tenants."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from millstream.admission.headers import lease_headers
+from millstream.admission.headers import lease_headers, settled_headers
 from millstream.api.errors import response_of
 from millstream.middleware.error_answer import refusal_answer
 
@@ -33,7 +33,7 @@ def final_headers(opened: Opened) -> dict[str, str]:
     if stream is None or settlement is None:
         return {}
     leases = [branch.lease for branch in stream.branches]
-    left = lease_headers(leases, settlement.remaining_tokens)
+    left = settled_headers(leases, settlement.remaining_tokens)
     return {**left, CHARGED: str(settlement.charged)}
 
 

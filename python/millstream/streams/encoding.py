@@ -34,12 +34,14 @@ def encoder_for(
     retry_ms: int | None = None,
     metadata: bool | None = None,
     starting_after: int | None = None,
+    after_seq: int | None = None,
     ids: bool | None = None,
 ) -> Encoder:
     """The encoder of a reader; what it does not ask for is as when the stream was made.
 
     ``retry_ms`` goes into its first frame; ``starting_after`` is a ``sequence_number`` of the
-    Responses dialect; ``ids`` says whether records carry their event ids.
+    Responses dialect, ``after_seq`` a seq of which that dialect knows what came before; ``ids``
+    says whether records carry their event ids.
     """
     first, spoken = descriptor.branches[0], dialect_of(descriptor, dialect)
     return Encoder(
@@ -58,6 +60,7 @@ def encoder_for(
         branches=_branches(descriptor),
         response=descriptor.response if spoken == "responses" else None,
         starting_after=starting_after,
+        after_seq=after_seq,
     )
 
 

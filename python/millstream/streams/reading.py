@@ -96,6 +96,8 @@ def reader_for(
     place = _place(log, cursor, starting_after, epoch=recording.descriptor.epoch)
     if not isinstance(place, int):
         return place
+    spoken = dialect_of(recording.descriptor, dialect)
+    counted = _counted(log, place, spoken) if starting_after is None else None
     encoder = encoder_for(
         recording.descriptor,
         framing=framing,
@@ -103,14 +105,15 @@ def reader_for(
         retry_ms=retry_ms,
         metadata=metadata,
         starting_after=starting_after,
+        after_seq=counted,
         ids=ids,
     )
     preface = encoder.prelude() if place == 0 else b""
     if starting_after is None and not preface and _nothing_left(recording, place, dialect):
         return Finished()
     return Ready(
-        Reader(log, encoder, after=place),
-        dialect_of(recording.descriptor, dialect),
+        Reader(log, encoder, after=place if counted is None else 0),
+        spoken,
         after=place,
         restarted=cursor is not None and place < cursor.seq,
         preface=preface,
@@ -164,6 +167,15 @@ def _seen(log: Log, starting_after: int) -> int:
     # From its start where possible: the numbers of events are counted from there.
     before = log.oldest - 1
     return before if before <= starting_after - _EVENTS_BEFORE + 1 else 0
+
+
+def _counted(log: Log, place: int, dialect: DialectName) -> int | None:
+    """The same place, where it is reached by reading from the start.
+
+    Events of a response are numbered, and its last one repeats what came before: who comes back
+    gets the same bytes only from a reader that has seen all of it.
+    """
+    return place if place and dialect == "responses" and log.oldest == 1 else None
 
 
 def _matches(log: Log, cursor: EventId) -> bool:

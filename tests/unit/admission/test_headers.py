@@ -25,6 +25,7 @@ from millstream.admission.headers import (
     ratelimit_headers,
     refusal_headers,
     refusal_message,
+    settled_headers,
     tightest,
 )
 from millstream.admission.meters import Reading, Readings
@@ -175,20 +176,33 @@ def test_of_equally_tight_meters_the_last_is_shown() -> None:
 def test_after_the_settlement_tokens_are_those_that_are_really_left() -> None:
     lease = reserved()
     lease.settle(150)
-    headers = lease_headers([lease], lease.remaining_tokens())
+    headers = settled_headers([lease], lease.remaining_tokens())
     assert headers["x-ratelimit-remaining-tokens"] == "39850"
     assert items(headers["ratelimit"])["tokens"] == {"r": 39_850, "t": 2}
 
 
+def test_after_the_settlement_the_places_of_all_branches_are_free_again() -> None:
+    limits = Limits(concurrency=3, bytes_in_flight=BytesInFlight(8192))
+    limiter = MemoryLimiter(clock=lambda: 0)
+    scopes = (ScopedLimits("global", limits),)
+    leases = [limiter.try_reserve(scopes, Cost(1, kibibytes=1)) for _ in range(3)]
+    own = [lease for lease in leases[1:] if isinstance(lease, Lease)]
+    assert items(lease_headers(own)["ratelimit"])["concurrency"] == {"r": 0}
+    headers = settled_headers(own, None)
+    # What they held of the bytes nobody remembers, so nothing is said of it.
+    assert items(headers["ratelimit"]) == {"concurrency": {"r": 2}}
+
+
 def test_a_quota_that_is_whole_again_needs_no_time() -> None:
-    headers = lease_headers([reserved()], 50_000)
+    headers = settled_headers([reserved()], 50_000)
     assert headers["x-ratelimit-remaining-tokens"] == "40000"
     assert headers["x-ratelimit-reset-tokens"] == "0s"
 
 
 def test_without_limits_there_are_no_fields() -> None:
     lease = reserved(())
-    assert lease_headers([lease], lease.remaining_tokens()) == {}
+    assert lease_headers([lease]) == {}
+    assert settled_headers([lease], lease.remaining_tokens()) == {}
 
 
 @pytest.mark.parametrize(
@@ -204,6 +218,8 @@ def test_without_limits_there_are_no_fields() -> None:
         (60_000 * MS, "1m0s"),
         (360_000 * MS, "6m0s"),
         (3_661_250 * MS, "1h1m1.25s"),
+        # Go's longest: what is longer it cannot read.
+        (1 << 64, "2562047h47m16.854s"),
     ],
 )
 def test_durations_are_those_of_go(nanoseconds: int, text: str) -> None:

@@ -13,10 +13,13 @@ from millstream.admission import (
     Lease,
     LimitBook,
     Limits,
+    MemoryLimiter,
     QueuePolicy,
+    Refusal,
     RequestRate,
     TokenWindow,
 )
+from millstream.admission.headers import refusal_headers
 from millstream.errors import CostExceedsLimit, EngineUnavailable, LimiterUnavailable
 from tests.unit.admission.parts import settle
 from tests.unit.admission.room import ONE, QUEUE, Room, room_of
@@ -96,6 +99,31 @@ async def test_no_more_wait_than_the_scope_allows(rooms: list[Room]) -> None:
     await settle()
     await room.ask("e")
     assert room.waiting == ["b", "e"]
+
+
+async def test_who_is_refused_behind_another_tenant_hears_nothing_of_its_limits() -> None:
+    shared = Limits(concurrency=1, tokens=TokenWindow(5000, 1000), queue=QueuePolicy(1, 10))
+    book = LimitBook(
+        models={"m": shared},
+        tenants={
+            "first": Limits(tokens=TokenWindow(777, 1000)),
+            "other": Limits(tokens=TokenWindow(999, 1000)),
+        },
+    )
+    admission = Admission(MemoryLimiter(clock=lambda: 0), book, clock=lambda: 0)
+    held = await admission.admit([Demand("first", "m", 10)])
+    assert not isinstance(held, Refusal)
+    waiting = asyncio.ensure_future(admission.admit([Demand("first", "m", 10)]))
+    await settle()
+    refusal = await admission.admit([Demand("other", "m", 10)])
+    assert isinstance(refusal, Refusal)
+    assert (refusal.scope, refusal.dimension) == ("model:m", "concurrency")
+    headers = refusal_headers(refusal)
+    assert "777" not in "".join(headers.values())
+    assert headers["ratelimit"] == '"concurrency";r=0'
+    assert {scope for scope, _ in refusal.limits} == {"model:m"}
+    held[0].undo()
+    assert not isinstance(await waiting, Refusal)
 
 
 async def test_the_deadline_ends_in_the_last_refusal(rooms: list[Room]) -> None:

@@ -124,6 +124,7 @@ def test_each_way_to_end_badly_has_its_status(outcome: Outcome, status: int) -> 
     answer = failed_stream_response(outcome, FAILURES[outcome])
     assert answer.status_code == status
     assert json.loads(bytes(answer.body))["error"]["code"] == outcome.value
+    assert ("retry-after" in answer.headers) is (status == 503)
 
 
 def test_a_request_that_only_the_engine_could_refuse_is_still_a_bad_request() -> None:

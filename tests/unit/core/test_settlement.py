@@ -128,8 +128,31 @@ def test_without_metadata_the_bytes_are_those_of_a_stream_without_figures(
     assert frames(closed(), **options) == frames(plain, **options)
 
 
-def test_the_responses_dialect_has_no_place_for_it() -> None:
-    options: dict[str, Any] = {"dialect": "responses", "metadata": True}
-    *_, last = events(frames(closed(), **options))
-    assert json.loads(last)["response"]["status"] == "completed"
-    assert "charged" not in last
+@pytest.mark.parametrize("framing", ["sse", "ndjson"])
+@pytest.mark.parametrize(
+    ("outcome", "event"),
+    [("completed", "completed"), ("cancelled", "incomplete"), ("engine_lost", "failed")],
+)
+def test_readers_of_a_response_find_it_beside_the_response(
+    outcome: str, event: str, framing: str
+) -> None:
+    options: dict[str, Any] = {"dialect": "responses", "metadata": True, "framing": framing}
+    written = frames(closed(outcome), **options)
+    *_, last = written.splitlines() if framing == "ndjson" else events(written)
+    told = json.loads(last)
+    assert told["type"] == f"response.{event}"
+    assert told["stream"]["settled"] == FIGURES
+    assert "settled" not in told["response"]
+
+
+def test_a_response_whose_cost_nobody_knows_says_nothing_of_it() -> None:
+    log = _core.Log()
+    log.close("engine_lost", time_ns=1)
+    *_, last = events(frames(log, dialect="responses", metadata=True))
+    assert json.loads(last)["stream"] == {
+        "seq": 1,
+        "ts": "1970-01-01T00:00:00.000000Z",
+        "model_id": "m",
+        "chunk_id": "c1-1",
+        "token_count": 0,
+    }

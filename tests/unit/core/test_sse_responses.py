@@ -234,15 +234,52 @@ def test_ndjson_is_the_data_alone() -> None:
     assert lines.decode().splitlines() == [event.data for event in events(stream())]
 
 
+def test_metadata_stands_beside_what_openai_knows_in_every_event_of_a_record() -> None:
+    plain, marked = events(stream()), events(stream(), metadata=True)
+    members = [json.loads(event.data).pop("stream", None) for event in marked]
+    # The prelude stands before the first record; a usage record has no event of its own.
+    assert [one and one["seq"] for one in members] == [None] * 4 + [1, 2, 3, 4, 5, 5, 5, 7]
+    assert members[4] == {
+        "seq": 1,
+        "ts": "1970-01-01T00:00:00.000000Z",
+        "model_id": "m",
+        "chunk_id": "resp_1-1",
+        "token_count": 1,
+    }
+    stripped = [
+        {name: value for name, value in json.loads(event.data).items() if name != "stream"}
+        for event in marked
+    ]
+    assert stripped == [json.loads(event.data) for event in plain]
+    for event in marked:
+        TypeAdapter(TYPES[event.event]).validate_json(event.data, strict=True)
+
+
+@pytest.mark.parametrize("framing", ["sse", "ndjson"])
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_reader_that_counts_from_the_start_goes_on_with_the_same_bytes(
+    name: str, framing: str
+) -> None:
+    records = STREAMS[name]
+    options: dict[str, Any] = {"framing": framing, "metadata": True, "epoch": 1}
+    whole = encoder(**options).encode(records)
+    for after in range(1, len(records)):
+        seen = encoder(**options).encode(records[:after])
+        later = encoder(**options, after_seq=after)
+        assert later.prelude() == b""
+        assert seen + later.encode(records) == whole
+
+
 @pytest.mark.parametrize("template", ["[]", "", "{", "1"])
 def test_a_response_that_is_no_object_is_refused(template: str) -> None:
     with pytest.raises(ValueError, match="must be a JSON object"):
         encoder(response=template)
 
 
+@pytest.mark.parametrize("metadata", [False, True])
 @pytest.mark.parametrize("epoch", [None, 2])
-def test_openai_streams_a_response(epoch: int | None) -> None:
-    body = encoder(epoch=epoch, retry_ms=5).encode(stream())
+def test_openai_streams_a_response(epoch: int | None, metadata: bool) -> None:
+    body = encoder(epoch=epoch, retry_ms=5, metadata=metadata).encode(stream())
     with (
         openai.OpenAI(
             api_key="k", base_url="http://test/v1", http_client=http_client(body), max_retries=0

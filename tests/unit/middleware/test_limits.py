@@ -150,6 +150,7 @@ async def test_a_limit_that_is_reached_is_a_429_with_its_wait_and_a_record(bench
     told = json.loads(refused.body)
     assert told["error"]["code"] == "rate_limit_exceeded"
     assert told["violated_policies"] == ["requests"]
+    assert refused.fields["cache-control"] == "no-store"
     assert (refused.fields["retry-after"], refused.fields["retry-after-ms"]) == ("1", "1000")
     assert refused.fields["x-ratelimit-remaining-requests"] == "0"
     assert trail.records == [

@@ -39,9 +39,8 @@ _STATUSES: Mapping[Reason, int] = {
 
 
 def denied(error: RouteRefused, more: Mapping[str, str] = MappingProxyType({})) -> Response:
-    """An error object, with these header fields; no cache keeps it."""
-    headers = {"cache-control": "no-store", **more}
-    return error_response(error.status, error.failure, headers=headers)
+    """An error object, with these header fields."""
+    return error_response(error.status, error.failure, headers=more)
 
 
 def refused(refusal: Refusal, stream: DurableStream | None = None) -> Response:

@@ -18,13 +18,14 @@ from millstream.api.body import read_json
 from millstream.api.branch import branch_request
 from millstream.api.idempotency import Keyed, keyed
 from millstream.api.opening import Opened, open_stream, replay
+from millstream.api.opt_ins import wanted
 from millstream.api.ratelimit import refusal_response
 from millstream.api.responses.ids import RESPONSE_PREFIX
 from millstream.api.responses.lasting import Lasting, lasting
 from millstream.api.responses.messages import input_prompt
 from millstream.api.responses.objects import response_object
 from millstream.api.responses.parameters import check_parameters
-from millstream.api.responses.schemas import ResponsesRequest
+from millstream.api.responses.schemas import ResponsesRequest, ResponseStreamOptions
 from millstream.api.responses.template import response_template
 from millstream.api.retention import refuse_unless_found_again
 from millstream.api.scopes import requires
@@ -83,10 +84,19 @@ async def _open(
     refuse_unless_found_again(parts, resumable=promised is not None, key=key, name=promised or "")
     branch = await branch_request(served, body, input_prompt(body))
     stream_id = new_stream_id()
-    generation = _generation(body, branch, lasts, tenant=tenant, stream_id=stream_id)
-    if adapts(request, body.adapt_max_tokens):
-        generation = msgspec.structs.replace(generation, adapt=True)
+    generation = msgspec.structs.replace(
+        _generation(body, branch, lasts, tenant=tenant, stream_id=stream_id),
+        metadata=_metadata(request, body),
+        adapt=adapts(request, body.adapt_max_tokens),
+    )
     return await open_stream(request, parts, generation, key, stream_id=stream_id)
+
+
+def _metadata(request: Request, body: ResponsesRequest) -> bool:
+    if not body.stream:
+        return False
+    options = body.stream_options or ResponseStreamOptions()
+    return bool(wanted(request, "metadata", options.include_metadata))
 
 
 def _generation(

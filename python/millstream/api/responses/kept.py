@@ -12,6 +12,7 @@ from millstream.api.accept import framing_for
 from millstream.api.errors import RouteRefused
 from millstream.api.expiry import expiry_of
 from millstream.api.opening import PATIENCE_SECONDS, retained_headers
+from millstream.api.opt_ins import wanted
 from millstream.api.responses.ids import stream_id_of
 from millstream.api.responses.objects import Recorded, response_object
 from millstream.api.responses.parameters import check_includes
@@ -39,7 +40,8 @@ _WORDS = {"true": True, "1": True, "false": False, "0": False}
 async def retrieve_response(request: Request, response_id: str) -> Response:
     """What the response has come to, or with ``?stream=true`` its events from the start.
 
-    ``starting_after`` is the number of the last event that the client has.
+    ``starting_after`` is the number of the last event that the client has. Metadata come as they
+    did when the response was made, unless ``X-Stream-Metadata`` says otherwise.
     """
     parts, query = services(request), request.query_params
     check_includes([*query.getlist("include"), *query.getlist("include[]")])
@@ -104,7 +106,13 @@ def _events(
     request: Request, parts: Services, found: Stream | Recording, starting_after: int | None
 ) -> Response:
     framing = framing_for(request)
-    ready = reader_for(found, None, framing=framing.framing, starting_after=starting_after)
+    ready = reader_for(
+        found,
+        None,
+        framing=framing.framing,
+        metadata=wanted(request, "metadata", None),
+        starting_after=starting_after,
+    )
     if not isinstance(ready, Ready):
         raise _trimmed()
     return StreamResponse(

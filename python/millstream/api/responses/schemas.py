@@ -49,6 +49,7 @@ class ResponseStreamOptions(_Body):
     """``stream_options`` of a request."""
 
     include_obfuscation: StrictBool | None = None
+    include_metadata: StrictBool | None = None
     resumable: StrictBool | None = None
 
 

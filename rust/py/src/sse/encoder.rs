@@ -75,7 +75,7 @@ impl Encoder {
     #[pyo3(signature = (*, dialect, framing="sse", chunk_id, model, created,
                         include_usage=false, metadata=false, epoch=None, integrity=false,
                         fields=false, retry_ms=None, stream_id="", branches=None, response=None,
-                        starting_after=None))]
+                        starting_after=None, after_seq=None))]
     #[expect(clippy::too_many_arguments, reason = "one keyword per option")]
     fn new(
         dialect: &str,
@@ -93,6 +93,7 @@ impl Encoder {
         branches: Option<Vec<(String, String)>>,
         response: Option<String>,
         starting_after: Option<u64>,
+        after_seq: Option<u64>,
     ) -> PyResult<Self> {
         let branches = branches.unwrap_or_else(|| vec![(model, chunk_id)]);
         let options = EncoderOptions {
@@ -108,6 +109,7 @@ impl Encoder {
             retry_ms,
             response,
             starting_after,
+            after_seq,
         };
         options
             .check()

@@ -206,6 +206,73 @@ async def test_a_resumable_stream_can_be_read_again_by_event_id(
         assert events(rest.text) == events(answer.text)[6:]
 
 
+def marked(body: str) -> list[dict[str, Any]]:
+    """The ``stream`` members of all events."""
+    data = [json.loads(line[6:]) for line in body.split("\n") if line.startswith("data: ")]
+    return [event.get("stream", {}) for event in data]
+
+
+@pytest.mark.parametrize("asks", [{"stream_options": {"include_metadata": True}}, {}])
+async def test_metadata_and_what_was_charged_come_by_option_or_by_header(
+    client: httpx.AsyncClient, asks: dict[str, Any]
+) -> None:
+    headers = {} if asks else {"X-Stream-Metadata": "1"}
+    body = {**ASKED, "model": "limited", "max_output_tokens": 30, "stream": True, **asks}
+    answer = await client.post(RESPONSES, json=body, headers=headers)
+    found = marked(answer.text)
+    assert [member.get("seq") for member in found] == [None] * 4 + [1, 2, 3, 4, 4, 4, 6]
+    assert found[-1].pop("settled") == {
+        "charged": 10,
+        "reserved": 34,
+        "partial": False,
+        "remaining_tokens": 30,
+    }
+    assert not any("settled" in member for member in found)
+
+
+async def test_without_metadata_no_event_has_a_member_of_ours(client: httpx.AsyncClient) -> None:
+    body = {**ASKED, "stream": True, "stream_options": {"include_metadata": False}}
+    answer = await client.post(RESPONSES, json=body, headers={"X-Stream-Metadata": "1"})
+    assert not any(marked(answer.text))
+
+
+@pytest.mark.parametrize("metadata", [True, False])
+async def test_who_comes_back_gets_the_same_bytes_from_wherever_it_was_cut(
+    client: httpx.AsyncClient, engine: ScriptedEngine, metadata: bool
+) -> None:
+    options = {"stream_options": {"resumable": True, "include_metadata": metadata}}
+    for script in (None, fail):
+        engine.script = script or engine.script
+        answer = await client.post(RESPONSES, json={**ASKED, "stream": True, **options})
+        frames = without_retry(answer.text)
+        path = f"/v1/streams/{answer.headers['x-stream-id']}"
+        for place, frame in enumerate(frames[:-1]):
+            if frame.startswith("id: "):
+                cursor = frame.partition("\n")[0].removeprefix("id: ")
+                rest = await client.get(path, headers={"Last-Event-ID": cursor})
+                assert without_retry(rest.text) == frames[place + 1 :]
+        whole = await client.get(path)
+        assert without_retry(whole.text) == frames
+
+
+def without_retry(body: str) -> list[str]:
+    lines = [line for line in body.split("\n") if not line.startswith("retry: ")]
+    return "\n".join(lines).split("\n\n")[:-1]
+
+
+async def test_a_response_in_the_background_shows_its_metadata_to_who_asks_for_it(
+    client: httpx.AsyncClient,
+) -> None:
+    path = f"{RESPONSES}/{await created(client)}?stream=true"
+    asked = await client.get(path, headers={"X-Stream-Metadata": "1"})
+    assert marked(asked.text)[-1]["settled"]["charged"] == 10
+    plain = await client.get(path)
+    assert not any(marked(plain.text))
+    assert events(plain.text)
+    wrong = await client.get(path, headers={"X-Stream-Metadata": "perhaps"})
+    assert wrong.status_code == 422
+
+
 async def test_what_is_not_stored_cannot_be_resumed(client: httpx.AsyncClient) -> None:
     options = {"stream_options": {"resumable": True}}
     answer = await client.post(RESPONSES, json={**ASKED, "stream": True, "store": False, **options})

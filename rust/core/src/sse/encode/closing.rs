@@ -2,7 +2,7 @@
 
 use super::checks::push_checks;
 use super::marks::Marks;
-use super::options::EncoderOptions;
+use super::options::{Dialect, EncoderOptions};
 use crate::log::Terminal;
 use crate::sse::json::push_one_line;
 
@@ -16,7 +16,8 @@ pub(super) struct Closing {
 impl Closing {
     pub(super) const fn new(options: &EncoderOptions) -> Self {
         Self {
-            integrity: options.integrity,
+            // Of a Response the checks stand in its event ids alone.
+            integrity: options.integrity && !matches!(options.dialect, Dialect::Responses),
             metadata: options.metadata,
         }
     }

@@ -62,6 +62,9 @@ pub struct EncoderOptions {
     pub response: Option<String>,
     /// The last event of the Responses dialect that the client has.
     pub starting_after: Option<u64>,
+    /// The last record of the Responses dialect that the client has; it and those before it are
+    /// counted, not written.
+    pub after_seq: Option<u64>,
 }
 
 /// Options that make no encoder.
@@ -95,6 +98,7 @@ impl EncoderOptions {
             retry_ms: None,
             response: None,
             starting_after: None,
+            after_seq: None,
         }
     }
 

@@ -123,6 +123,54 @@ fn the_text_of_a_response_is_asked_of_the_log() {
     assert_eq!(events.lines().count(), 3);
 }
 
+const FIGURES: &str = r#"{"charged":1,"reserved":2,"partial":true,"remaining_tokens":null}"#;
+
+#[test]
+fn the_last_event_of_a_response_says_what_was_charged_to_who_wants_metadata() {
+    let end = format!("cancelled {FIGURES}");
+    let mut asked = options(Dialect::Responses, Framing::Ndjson, None);
+    asked.integrity = true;
+    let mut plain = Encoder::new(asked.clone()).resumed();
+    assert!(frame(&mut plain, &record(Kind::End, 0, &end)).ends_with(",\"usage\":null}}\n"));
+    asked.metadata = true;
+    let written = frame(
+        &mut Encoder::new(asked).resumed(),
+        &record(Kind::End, 0, &end),
+    );
+    let place = "\"chunk_id\":\"c-1\",\"token_count\":1";
+    let member = format!("{place},\"settled\":{FIGURES}}}}}\n");
+    assert!(written.ends_with(&member), "{written}");
+}
+
+#[test]
+fn records_that_a_client_of_a_response_has_are_counted_and_not_written() {
+    let error = r#"{"message":"gone","type":"t","param":null,"code":"c"}"#;
+    let records = [
+        record(Kind::Token, 0, "a"),
+        record(Kind::Finish, 0, "stop"),
+        record(Kind::Error, 0, error),
+        record(Kind::End, 0, "engine_lost"),
+    ];
+    let write = |options: EncoderOptions, upto: usize| {
+        let mut encoder = Encoder::new(options);
+        let mut out = Vec::new();
+        for (seq, record) in (1..).zip(&records[..upto]) {
+            encoder.encode(&Record { seq, ..*record }, &Marks::NONE, &mut out);
+        }
+        out
+    };
+    let asked = options(Dialect::Responses, Framing::Sse, Some(5));
+    let whole = write(asked.clone(), records.len());
+    for after in 1..records.len() {
+        let later = EncoderOptions {
+            after_seq: Some(after as u64),
+            ..asked.clone()
+        };
+        let rest = write(later, records.len());
+        assert_eq!([write(asked.clone(), after), rest].concat(), whole);
+    }
+}
+
 #[test]
 fn options_that_make_no_encoder_are_told() {
     let good = options(Dialect::Responses, Framing::Sse, None);

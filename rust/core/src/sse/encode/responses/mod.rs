@@ -4,6 +4,7 @@ mod ending;
 mod numbers;
 mod shapes;
 
+use super::closing::Closing;
 use super::marks::Marks;
 use super::options::EncoderOptions;
 use super::wire::Wire;
@@ -23,9 +24,11 @@ const PRELUDE_EVENTS: u64 = 4;
 #[derive(Clone, Debug)]
 pub(super) struct ResponseEvents {
     shapes: Shapes,
+    closing: Closing,
     numbers: Numbers,
     prelude_due: bool,
     starting_after: Option<u64>,
+    after_seq: Option<u64>,
     usage: Option<String>,
     error: Option<String>,
 }
@@ -35,6 +38,8 @@ struct Sink<'a> {
     wire: &'a mut Wire,
     record: &'a Record<'a>,
     marks: &'a Marks<'a>,
+    /// Further members of the `stream` member, each after its comma.
+    more: Vec<u8>,
     out: &'a mut Vec<u8>,
 }
 
@@ -42,9 +47,11 @@ impl ResponseEvents {
     pub(super) fn new(options: &EncoderOptions) -> Self {
         Self {
             shapes: Shapes::new(options),
+            closing: Closing::new(options),
             numbers: Numbers::new(),
-            prelude_due: true,
+            prelude_due: options.after_seq.is_none(),
             starting_after: options.starting_after,
+            after_seq: options.after_seq,
             usage: None,
             error: None,
         }
@@ -80,6 +87,7 @@ impl ResponseEvents {
             wire,
             record,
             marks,
+            more: Vec::new(),
             out,
         };
         match record.kind {
@@ -133,8 +141,10 @@ impl ResponseEvents {
     }
 
     fn end(&self, sink: &mut Sink<'_>, number: u64) {
-        let ending = Ending::of(Terminal::parse(sink.record.text).outcome);
+        let terminal = Terminal::parse(sink.record.text);
+        let ending = Ending::of(terminal.outcome);
         let text = text(sink.marks);
+        self.closing.push(&terminal, sink.marks, &mut sink.more);
         self.write(sink, ending.event, number, |sink| {
             sink.out.extend_from_slice(b",\"response\":");
             self.shapes.open_response(ending.status, sink.out);
@@ -156,7 +166,7 @@ impl ResponseEvents {
         number: u64,
         members: impl FnOnce(&mut Sink<'_>),
     ) {
-        if self.is_due(number) {
+        if self.is_due(number) && self.is_new(sink.record) {
             sink.wire.open(sink.record, sink.marks, sink.out);
             write_event(sink, event, number, members);
         }
@@ -170,7 +180,7 @@ impl ResponseEvents {
         number: u64,
         members: impl FnOnce(&mut Sink<'_>),
     ) {
-        if self.is_due(number) {
+        if self.is_due(number) && self.is_new(sink.record) {
             sink.wire.open_unstored(sink.out);
             write_event(sink, event, number, members);
         }
@@ -178,6 +188,10 @@ impl ResponseEvents {
 
     fn is_due(&self, number: u64) -> bool {
         self.starting_after.is_none_or(|last| number > last)
+    }
+
+    fn is_new(&self, record: &Record<'_>) -> bool {
+        self.after_seq.is_none_or(|last| record.seq > last)
     }
 }
 
@@ -191,7 +205,8 @@ fn write_event(
         .extend_from_slice(event.opening(sink.wire.framing()));
     push_decimal(number, sink.out);
     members(sink);
-    sink.wire.close(sink.out);
+    sink.wire
+        .close_object_with(sink.record, sink.marks, &sink.more, sink.out);
 }
 
 fn text(marks: &Marks<'_>) -> String {
