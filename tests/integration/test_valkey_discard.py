@@ -16,6 +16,12 @@ from tests.waiting import until_true
 KEY = IdempotencyKey("acme", "key")
 
 
+@pytest.fixture(autouse=True)
+def linger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy that nobody reads goes soon: it does after five seconds otherwise."""
+    monkeypatch.setattr(mirrors, "LINGER_NS", 200_000_000)
+
+
 async def gone(store: ValkeyStore, stream_id: str) -> None:
     """Return when the store no longer shows it."""
     async with asyncio.timeout(30):
@@ -48,9 +54,8 @@ async def test_a_discarded_stream_is_gone_everywhere_and_its_key_is_free(
 
 
 async def test_asking_again_and_again_keeps_no_copy_of_a_discarded_stream(
-    workers: Workers, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+    workers: Workers, valkey: ValkeyServer
 ) -> None:
-    monkeypatch.setattr(mirrors, "LINGER_NS", 200_000_000)
     here, there = await workers.open(), await workers.open()
     stream = recording("a", "text")
     here.publish(stream, Producer())
