@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from millstream.store import Claim, IdempotencyKey
-from millstream.store.valkey import ValkeyStore, mirrors
+from millstream.store.valkey import ValkeyStore, mirrors, outgoing
 from tests.integration.valkey_server import ValkeyServer
 from tests.integration.valkey_stores import Producer, Workers, found
 from tests.unit.store.recordings import finish, recording
@@ -33,8 +33,10 @@ async def gone(store: ValkeyStore, stream_id: str) -> None:
 
 @pytest.mark.parametrize("by_its_maker", [True, False])
 async def test_a_discarded_stream_is_gone_everywhere_and_its_key_is_free(
-    workers: Workers, valkey: ValkeyServer, by_its_maker: bool
+    workers: Workers, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch, by_its_maker: bool
 ) -> None:
+    # Nobody reads it, who would need the five seconds.
+    monkeypatch.setattr(outgoing, "FORGOTTEN_MS", 200)
     here, there = await workers.open(), await workers.open()
     assert await here.claim(KEY, Claim("a", "f"), ttl_seconds=60) is None
     stream = recording("a", "text")
