@@ -6,8 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from millstream import app as assembly
 from millstream._core import Log
+from millstream.app import create_app
+from millstream.assembly import engines
 from millstream.config import load
 from millstream.engines.base import NO_CONTEXT, EndCallback, RequestContext
 from millstream.types import SamplingParams
@@ -48,5 +49,5 @@ def _paced(*_: Any, **__: Any) -> PacedEngine:
     return PacedEngine()
 
 
-setattr(assembly, "TorchEngine", _paced)  # noqa: B010 - it stands in for a class
-app = assembly.create_app(load())
+setattr(engines, "TorchEngine", _paced)  # noqa: B010 - it stands in for a class
+app = create_app(load())

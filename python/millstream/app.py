@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from random import Random
 from time import monotonic_ns, time_ns
@@ -32,6 +31,8 @@ from millstream.api.services import Services
 from millstream.assembly.admission import open_admission
 from millstream.assembly.audit import open_audit
 from millstream.assembly.companions import companions
+from millstream.assembly.durable import follow_streams, open_durable
+from millstream.assembly.engines import open_engines
 from millstream.assembly.identity import open_authenticator
 from millstream.assembly.limits import book_of
 from millstream.assembly.middleware import chain
@@ -42,11 +43,7 @@ from millstream.config import (
     Settings,
     StoreSettings,
     StreamSettings,
-    TorchEngineSettings,
 )
-from millstream.engines.base import Engine
-from millstream.engines.torch.client import TorchEngine
-from millstream.engines.torch.options import EngineOptions
 from millstream.identity.authenticator import Authenticator
 from millstream.middleware.hook_events import RequestHooks
 from millstream.store import StreamStore, open_store
@@ -65,7 +62,6 @@ from millstream.streams.response import DIRECT_SEND
 from millstream.streams.sweeper import Sweeper
 from millstream.streams.timers import StreamTimers
 from millstream.telemetry.audit import AuditLog
-from millstream.telemetry.diagnostics import usable_processors
 from millstream.telemetry.metrics import Metrics
 from millstream.telemetry.shared_files import metrics_directory
 
@@ -123,8 +119,8 @@ def _lifespan(
             await authenticator.start()
             services = await _start(reloader.live, stack)
             app.state.services = services
-            app.state.durable = _durable(reloader.live.current, services, stack)
-            stack.callback(reloader.live.subscribe(partial(_follow_streams, app)))
+            app.state.durable = open_durable(reloader.live.current, services, stack)
+            stack.callback(reloader.live.subscribe(partial(follow_streams, app)))
             await reloader.start(stack, several_workers=services.several_workers)
             yield
 
@@ -156,10 +152,7 @@ async def _start(live: LiveSettings, stack: AsyncExitStack) -> Services:
     )
     deliveries = _deliveries(settings.streams, wakeups, drain)
     hubs = Hubs(wakeups, metrics.dropped_records)
-    engines = {name: _engine(name, engine, hubs) for name, engine in settings.engines.items()}
-    for engine in engines.values():
-        stack.push_async_callback(engine.close)
-        await engine.start()
+    engines = await open_engines(settings, stack, hubs=hubs)
     orchestrator = _orchestrator(live, admission, registry, drain, store, metrics)
     sweeper = Sweeper(
         [StreamTimers(registry), deliveries, drain, orchestrator, store, hubs, OrphanWatch()]
@@ -199,46 +192,6 @@ def _directory(
 ) -> Directory:
     # Whoever waits for a worker that is gone learns of its end within two leases.
     return Directory(registry, store, wakeups, patience_seconds=2 * settings.lease_seconds + 2)
-
-
-def _durable(
-    settings: Settings, services: Services, stack: AsyncExitStack
-) -> durable.DurableService:
-    streams = durable.new_registry(settings.durable, leaving=lambda: services.drain.begun)
-    stack.callback(streams.close)
-    sweeper = Sweeper([streams])
-    stack.callback(sweeper.close)
-    sweeper.start()
-    return durable.DurableService(
-        streams,
-        settings.durable,
-        serves=lambda: settings.server.workers == 1 and not services.several_workers(),
-        max_body_bytes=settings.server.max_body_bytes,
-        body_seconds=settings.server.body_seconds,
-        keep_alive_seconds=settings.streams.keep_alive_seconds,
-        blocked_send_seconds=settings.streams.blocked_send_seconds,
-    )
-
-
-def _follow_streams(app: FastAPI, settings: Settings) -> None:
-    """Later reads of durable streams are watched as these settings say."""
-    app.state.durable = replace(
-        app.state.durable,
-        keep_alive_seconds=settings.streams.keep_alive_seconds,
-        blocked_send_seconds=settings.streams.blocked_send_seconds,
-    )
-
-
-def _engine(name: str, settings: TorchEngineSettings, hubs: Hubs) -> Engine:
-    options = EngineOptions(
-        model=settings.model,
-        dtype="bfloat16" if settings.dtype == "auto" else settings.dtype,
-        device=settings.device,
-        threads=settings.threads or usable_processors(),
-        max_batch=settings.max_batch,
-        kv_tokens=settings.kv_tokens,
-    )
-    return TorchEngine(name, options, hub=hubs.of(name))
 
 
 def _orchestrator(

@@ -7,13 +7,19 @@ import asyncio
 import pytest
 
 from millstream.store import Claim, IdempotencyKey
-from millstream.store.valkey import ValkeyStore, mirrors
+from millstream.store.valkey import ValkeyStore, mirrors, outgoing
 from tests.integration.valkey_server import ValkeyServer
 from tests.integration.valkey_stores import Producer, Workers, found
 from tests.unit.store.recordings import finish, recording
 from tests.waiting import until_true
 
 KEY = IdempotencyKey("acme", "key")
+
+
+@pytest.fixture(autouse=True)
+def linger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy that nobody reads goes soon: it does after five seconds otherwise."""
+    monkeypatch.setattr(mirrors, "LINGER_NS", 200_000_000)
 
 
 async def gone(store: ValkeyStore, stream_id: str) -> None:
@@ -27,8 +33,10 @@ async def gone(store: ValkeyStore, stream_id: str) -> None:
 
 @pytest.mark.parametrize("by_its_maker", [True, False])
 async def test_a_discarded_stream_is_gone_everywhere_and_its_key_is_free(
-    workers: Workers, valkey: ValkeyServer, by_its_maker: bool
+    workers: Workers, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch, by_its_maker: bool
 ) -> None:
+    # Nobody reads it, who would need the five seconds.
+    monkeypatch.setattr(outgoing, "FORGOTTEN_MS", 200)
     here, there = await workers.open(), await workers.open()
     assert await here.claim(KEY, Claim("a", "f"), ttl_seconds=60) is None
     stream = recording("a", "text")
@@ -48,9 +56,8 @@ async def test_a_discarded_stream_is_gone_everywhere_and_its_key_is_free(
 
 
 async def test_asking_again_and_again_keeps_no_copy_of_a_discarded_stream(
-    workers: Workers, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+    workers: Workers, valkey: ValkeyServer
 ) -> None:
-    monkeypatch.setattr(mirrors, "LINGER_NS", 200_000_000)
     here, there = await workers.open(), await workers.open()
     stream = recording("a", "text")
     here.publish(stream, Producer())

@@ -73,7 +73,7 @@ def engine(_globals_restored: None, monkeypatch: pytest.MonkeyPatch) -> Scripted
         engine.name, engine.options = name, options
         return engine
 
-    monkeypatch.setattr(assembly, "TorchEngine", make)
+    monkeypatch.setattr("millstream.assembly.engines.TorchEngine", make)
     return engine
 
 

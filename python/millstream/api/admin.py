@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse
 from millstream.api.scopes import requires
 from millstream.api.services import services
 from millstream.config.secrets import hidden
+from millstream.telemetry.timestamps import rfc3339
 
 router = APIRouter()
 
@@ -19,7 +20,7 @@ async def show_config(request: Request) -> JSONResponse:
     live = services(request).live
     content = {
         "revision": live.revision,
-        "loaded_at": live.loaded_at.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "loaded_at": rfc3339(live.loaded_at),
         "source": live.source,
         "last_error": live.last_error,
         "restart_needed": live.restart_needed,

@@ -13,10 +13,10 @@ from starlette.responses import JSONResponse
 from millstream.api.methods import allowed_methods
 from millstream.errors import MillstreamError
 from millstream.middleware.error_answer import (
-    RETRY_AFTER_SECONDS,
     ErrorAnswer,
     error_answer,
     error_type,
+    wait_headers,
 )
 from millstream.middleware.failures import unexpected
 from millstream.types import Failure, Outcome
@@ -99,12 +99,7 @@ def failed_stream_response(
         # Refused where it was to be computed: the engine checks again what was checked here.
         return error_response(400, failure, headers=headers)
     status = _OUTCOME_STATUSES.get(outcome, 500)
-    return error_response(status, failure, headers={**(headers or {}), **_wait(status)})
-
-
-def _wait(status: int) -> dict[str, str]:
-    """When to come back, where it is worth it."""
-    return {"retry-after": str(RETRY_AFTER_SECONDS)} if status == 503 else {}
+    return error_response(status, failure, headers={**(headers or {}), **wait_headers(status)})
 
 
 async def _millstream_error(_request: Request, error: Exception) -> JSONResponse:

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from millstream.telemetry.timestamps import rfc3339
+
 SECOND_NS = 1_000_000_000
 _SECONDS = re.compile(r"0|[1-9][0-9]{0,11}")
 _RFC_3339 = re.compile(
@@ -50,7 +52,7 @@ def parse_expires_at(text: str) -> ExpiresAt | None:
 def format_expires_at(expiry: ExpiresAt) -> str:
     """The instant in UTC, as RFC 3339."""
     instant = _EPOCH + timedelta(microseconds=expiry.unix_ns // 1000)
-    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return rfc3339(instant, timespec="milliseconds")
 
 
 class Lifetime:

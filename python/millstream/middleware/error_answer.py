@@ -79,12 +79,15 @@ def error_type(status: int) -> str:
     return "invalid_request_error" if status < 500 else "server_error"
 
 
+def wait_headers(status: int) -> dict[str, str]:
+    """When to come back, where it is worth it."""
+    return {"retry-after": str(RETRY_AFTER_SECONDS)} if status == 503 else {}
+
+
 def _headers(status: int, error: MillstreamError) -> dict[str, str]:
-    if status == 503:
-        return {"retry-after": str(RETRY_AFTER_SECONDS)}
     if isinstance(error, CostExceedsLimit):
         return {"x-should-retry": "false"}
     if isinstance(error, NotAuthenticated | NotAllowed):
         demanded = challenge(error)
         return {} if demanded is None else {"www-authenticate": demanded}
-    return {}
+    return wait_headers(status)

@@ -15,8 +15,8 @@ from millstream.engines.base import RequestContext
 from millstream.errors import EngineUnavailable
 from millstream.store.descriptor import BranchDescriptor, Descriptor, DialectName
 from millstream.store.recording import Recording
-from millstream.streams.admittance import adapted, demands_of, log_bytes
 from millstream.streams.branch import BranchRun, Deadlines
+from millstream.streams.demands import adapted, demands_of, log_bytes
 from millstream.streams.stream import Stream
 from millstream.types import Outcome, SamplingParams
 

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from millstream.errors import ConfigError
 from millstream.telemetry.logging import Field, get_logger
+from millstream.telemetry.timestamps import rfc3339
 
 _log = get_logger(__name__)
 
@@ -83,9 +84,8 @@ class FileAudit:
     def record(self, event: str, **fields: Field) -> None:
         """Write one line."""
         moment = datetime.fromtimestamp(self._clock() / 1e9, UTC)
-        stamp = moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
         # ASCII only: whatever a field holds, no reader sees a line end in it.
-        line = json.dumps({"ts": stamp, "event": event, **_present(fields)}) + "\n"
+        line = json.dumps({"ts": rfc3339(moment), "event": event, **_present(fields)}) + "\n"
         try:
             self._write(line.encode())
             self._failing = False

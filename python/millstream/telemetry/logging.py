@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal, TextIO
 
+from millstream.telemetry.timestamps import rfc3339
+
 Field = str | int | float | bool | None
 Cause = BaseException | None
 Level = Literal["debug", "info", "warning", "error"]
@@ -104,8 +106,7 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _timestamp(record: logging.LogRecord) -> str:
-    moment = datetime.fromtimestamp(record.created, UTC)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return rfc3339(datetime.fromtimestamp(record.created, UTC))
 
 
 def _text(value: object) -> str:

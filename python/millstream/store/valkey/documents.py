@@ -11,6 +11,7 @@ from valkey.asyncio.connection import ConnectionPool
 from millstream.config import Document
 from millstream.errors import ConfigError, StoreUnavailable
 from millstream.store.valkey.line import Line
+from millstream.telemetry.timestamps import rfc3339
 
 CALL_SECONDS = 2.0
 PING_SECONDS = 5.0
@@ -121,5 +122,5 @@ def _document(name: str, text: bytes | None) -> Document | None:
         written = datetime.fromtimestamp(kept.written_ns / 1e9, UTC)
     except (msgspec.DecodeError, OverflowError, ValueError, OSError) as error:
         raise ConfigError(f"{name}: the document cannot be read: {error}") from error
-    when = written.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    when = rfc3339(written, timespec="milliseconds")
     return Document(kept.written_ns, kept.toml, f"{name} of {when}")

@@ -59,6 +59,12 @@ def test_an_unknown_format_is_named(tmp_path: Path) -> None:
         dequantize(*written, torch.float32)
 
 
+@pytest.fixture(scope="module")
+def reader() -> GGUFReader:
+    """The reference's own, which takes seconds to open the file."""
+    return GGUFReader(str(resolve_model("smollm2-135m-instruct").path))
+
+
 @pytest.mark.parametrize(
     ("name", "gguf_name"),
     [
@@ -68,9 +74,8 @@ def test_an_unknown_format_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_packaged_weights_are_bit_equal_to_the_reference(
-    checkpoint: Checkpoint, name: str, gguf_name: str
+    checkpoint: Checkpoint, reader: GGUFReader, name: str, gguf_name: str
 ) -> None:
-    reader = GGUFReader(str(resolve_model("smollm2-135m-instruct").path))
     stored = next(tensor for tensor in reader.tensors if tensor.name == gguf_name)
     expected = quants.dequantize(stored.data, stored.tensor_type)
     found = checkpoint.tensor(name, torch.float32).numpy()
