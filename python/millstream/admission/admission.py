@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from millstream.admission.costs import check_possible
@@ -63,12 +64,11 @@ class Admission:
         whoever cancels the wait takes nothing. Raises `CostExceedsLimit` where no waiting would
         help, `LimiterUnavailable`, and what `turn_away` says.
         """
-        if len(demands) > 1 or self._queue:
-            # A single one is told by the limiter, if it is asked at once.
+        if self._queue:  # else the limiter is asked at once
             check_possible(self._book, demands)
         admitted = await self._queue.admit(demands, urgency)
         if isinstance(admitted, Refusal):
-            return admitted
+            return await self._own(admitted, demands)
         return [HeldLease(lease, self._queue.wake) for lease in admitted]
 
     async def peek(self, tenant: str, model: str) -> Snapshot:
@@ -108,7 +108,18 @@ class Admission:
         ]
         return max((queue.deadline_seconds for queue in queues if queue is not None), default=0.0)
 
+    async def _own(self, refusal: Refusal, demands: Sequence[Demand]) -> Refusal:
+        """The refusal with what is left for these demands, if it is that of somebody ahead."""
+        scopes = [self._book.scopes(demand.tenant, demand.model) for demand in demands]
+        if any(refusal.limits is own for own in scopes):
+            return refusal
+        named = (own for own in scopes if refusal.scope in dict(own))
+        limits = next(named, scopes[0])
+        return replace(refusal, snapshot=await self.limiter.peek(limits), limits=limits)
+
     async def _attempt(self, demands: Sequence[Demand]) -> list[Lease] | Refusal:
+        if len(demands) > 1:  # a single one is told by the limiter
+            check_possible(self._book, demands)
         return await reserve_all(self.limiter, self._book, demands)
 
     def _scopes_of(self, demands: Sequence[Demand]) -> frozenset[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
 AGING_NS = 1_000_000_000
 """After each second a waiter counts as one step more urgent, down to 0."""
 
+LATE_NS = 100_000_000
+"""How long after its deadline a waiter may be tried yet, in a round that was begun before."""
+
 Attempt = Callable[[Sequence["Demand"]], Awaitable[list[Lease] | Refusal]]
 
 
@@ -29,10 +31,10 @@ class Queue:
     """Those whom a limit with a queue has refused, until it admits them.
 
     Of the same tenant and model the first come goes first. Among the first of each, the more urgent
-    goes first, then who came earlier; waiting makes urgent (`AGING_NS`). A scope that has refused
-    somebody takes nobody after him, so a large request is not passed for ever by small ones. All
-    look again together: when the wait of one is over, when a lease has ended (`wake`), and with
-    ``poll_ns`` about as often, for leases that end elsewhere.
+    goes first, then who came earlier; waiting makes urgent (`AGING_NS`). A scope that somebody
+    waits for takes nobody after him (`Waiter.holds`), so a large request is not passed for ever by
+    small ones. All look again together: when the wait of one is over, when a lease has ended
+    (`wake`), and with ``poll_ns`` about as often, for leases that end elsewhere.
 
     Lives on one event loop. ``scopes_of`` and ``policy_of`` say what limits a request by now;
     ``attempt`` takes all that is demanded, or nothing.
@@ -59,7 +61,8 @@ class Queue:
         self._aging_ns = aging_ns
         self._random = random or Random()  # noqa: S311 - spreads workers, keeps no secret
         self._line = Line()
-        self._arrivals = itertools.count()
+        self._arrivals = 0
+        self._wakes = 0
         self._timer: Scheduled | None = None
         self._timer_ns: int | None = None
         self._next_try_ns: int | None = None
@@ -70,20 +73,29 @@ class Queue:
         return len(self._line)
 
     async def admit(self, demands: Sequence[Demand], urgency: int) -> list[Lease] | Refusal:
-        """Leases at once, or after waiting; the last refusal if that was for nothing."""
-        ahead = self._ahead(demands, urgency) if self._line else None
+        """Leases at once, or after waiting; the last refusal if that was for nothing.
+
+        The refusal may be that of somebody ahead, with what is left for him.
+        """
+        ahead, wakes = self._ahead(demands, urgency) if self._line else None, self._wakes
         if ahead is None:
             admitted = await self._attempt(demands)
             if not isinstance(admitted, Refusal):
                 return admitted
             refusal, policy = admitted, self._policy_of(demands, admitted.scope)
         else:
-            refusal, policy = ahead.refusal_at(self._clock()), ahead.policy
+            refusal = ahead.refusal_at(self._clock(), self._scopes_of(demands))
+            policy = self._policy_of(demands, refusal.scope) or ahead.policy
         waiter = self._join(demands, urgency, refusal, policy)
-        return refusal if waiter is None else await self._wait(waiter)
+        if waiter is None:
+            return refusal
+        if self._wakes != wakes:
+            self.wake()  # for a lease that has ended while the limiter was asked
+        return await self._wait(waiter)
 
     def wake(self) -> None:
         """Something may be free now."""
+        self._wakes += 1
         if not self._line:
             return
         self._due = True
@@ -107,7 +119,7 @@ class Queue:
             return before
         now_ns, scopes = self._clock(), self._scopes_of(demands)
         for head in self._line.heads():
-            if head.refused_by & scopes and head.urgency_at(now_ns, self._aging_ns) <= urgency:
+            if head.holds & scopes and head.urgency_at(now_ns, self._aging_ns) <= urgency:
                 return head
         return None
 
@@ -125,7 +137,8 @@ class Queue:
             return None
         future: asyncio.Future[list[Lease] | Refusal]
         future = asyncio.get_running_loop().create_future()
-        waiter = Waiter(next(self._arrivals), demands, urgency, now_ns, future)
+        self._arrivals += 1
+        waiter = Waiter(self._arrivals, demands, urgency, now_ns, future)
         waiter.refuse(refusal, policy, now_ns)
         self._line.join(waiter)
         self._try_again_at(self._retry_ns(waiter, now_ns))
@@ -169,7 +182,7 @@ class Queue:
 
     async def _once(self) -> None:
         """Try everybody who is first, in order, past nobody who waits for the same scope."""
-        now_ns = self._clock()
+        now_ns, arrivals = self._clock(), self._arrivals
         turns = [self._turn(head, now_ns) for head in self._line.heads()]
         heapq.heapify(turns)
         closed: set[str] = set()
@@ -178,10 +191,14 @@ class Queue:
             if waiter not in self._line or closed & self._scopes_of(waiter.demands):
                 continue
             if await self._try(waiter):
+                # Who has come meanwhile may have stood behind this one.
+                self._due |= self._arrivals != arrivals
                 for follower in self._line.followers(waiter.keys):
                     heapq.heappush(turns, self._turn(follower, now_ns))
             else:
-                closed |= waiter.refused_by
+                closed |= waiter.holds
+            # Where the limiter is slow, those who are to be tried yet have a deadline, too.
+            self._expire(LATE_NS)
 
     def _turn(self, waiter: Waiter, now_ns: int) -> tuple[int, int, Waiter]:
         return waiter.urgency_at(now_ns, self._aging_ns), waiter.arrival, waiter
@@ -256,9 +273,9 @@ class Queue:
                 self.wake()
         self._arm()
 
-    def _expire(self) -> None:
+    def _expire(self, late_ns: int = 0) -> None:
         now_ns = self._clock()
-        for waiter in self._line.expired(now_ns):
+        for waiter in self._line.expired(now_ns - late_ns):
             self._end(waiter, waiter.refusal_at(now_ns))
             self._due = True
 

@@ -314,18 +314,6 @@ async def test_the_successor_of_a_cancelled_waiter_is_tried_at_once(rooms: list[
     assert room.order == ["a", "small"]
 
 
-async def test_other_limits_hold_for_those_who_wait_already(rooms: list[Room]) -> None:
-    room = room_of(rooms, ONE)
-    for name in "abc":
-        await room.ask(name)
-    room.admission.replace(LimitBook(Limits(concurrency=2, queue=QUEUE)))
-    await settle()
-    assert room.order == ["a", "b"]
-    room.admission.replace(LimitBook(Limits(concurrency=2)))
-    await settle()
-    assert room.refusal("c").dimension == "concurrency"
-
-
 async def test_those_who_wait_can_be_turned_away(rooms: list[Room]) -> None:
     room = room_of(rooms, ONE)
     for name in "abc":
