@@ -6,12 +6,12 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from millstream.admission.adapting import reserve_adapted
 from millstream.admission.costs import check_possible
 from millstream.admission.held import HeldLease
 from millstream.admission.leases import Lease, Refusal
 from millstream.admission.queue import AGING_NS, Queue
 from millstream.admission.scheduler import LoopScheduler, Scheduler
-from millstream.admission.together import reserve_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +61,8 @@ class Admission:
         """A lease for each demand, or the refusal of one with nothing taken.
 
         Waits where the limits that refuse have a queue, the lower ``urgency`` first (RFC 9218);
-        whoever cancels the wait takes nothing. Raises `CostExceedsLimit` where no waiting would
+        whoever cancels the wait takes nothing. A demand with ``least_tokens`` may get a lease of
+        fewer ``tokens`` than it names. Raises `CostExceedsLimit` where no waiting would
         help, `LimiterUnavailable`, and what `turn_away` says.
         """
         if self._queue:  # else the limiter is asked at once
@@ -120,7 +121,7 @@ class Admission:
     async def _attempt(self, demands: Sequence[Demand]) -> list[Lease] | Refusal:
         if len(demands) > 1:  # a single one is told by the limiter
             check_possible(self._book, demands)
-        return await reserve_all(self.limiter, self._book, demands)
+        return await reserve_adapted(self.limiter, self._book, demands)
 
     def _scopes_of(self, demands: Sequence[Demand]) -> frozenset[str]:
         return frozenset(

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
-from millstream.api.adapting import adapts
+from millstream.api.adapting import least_tokens
 from millstream.api.allowed import allowed_model, route
 from millstream.api.body import read_json
 from millstream.api.branch import branch_request
@@ -86,8 +86,9 @@ async def _open(
     branch = await branch_request(served, body, input_prompt(body))
     stream_id = new_stream_id()
     generation = _generation(body, branch, lasts, tenant=tenant, stream_id=stream_id)
-    if adapts(request, body.adapt_max_tokens):
-        generation = msgspec.structs.replace(generation, adapt=True)
+    generation = msgspec.structs.replace(
+        generation, least_tokens=least_tokens(request, body.adapt_max_tokens)
+    )
     return await open_stream(request, parts, generation, key, stream_id=stream_id)
 
 
