@@ -122,7 +122,7 @@ def _lifespan(
             limits.admission = services.orchestrator.admission
             app.state.durable = _durable(reloader.live.current, services, stack)
             stack.callback(reloader.live.subscribe(partial(_follow_streams, app)))
-            await reloader.start(stack)
+            await reloader.start(stack, observer=services.metrics)
             yield
 
     return lifespan

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from millstream.assembly.reload import Reloader
+from millstream.assembly.reload_observer import ReloadObserver, ReloadResult, ReloadSource
 from millstream.config import LiveSettings, Settings, load
 from tests.integration.valkey_server import ValkeyServer
 from tests.waiting import until_true
@@ -17,6 +18,20 @@ MODELS = '[engines.local]\n[models.m]\nroutes = [{ engine = "local" }]\n'
 def with_limit(concurrency: int, rest: str = "") -> str:
     """A configuration that can be told from others."""
     return f"{MODELS}[limits]\nconcurrency = {concurrency}\n{rest}"
+
+
+class Seen:
+    """What an instance told of its configurations."""
+
+    def __init__(self) -> None:
+        self.reloads: list[tuple[ReloadSource, ReloadResult]] = []
+        self.revisions: list[int] = []
+
+    def config_reloaded(self, source: ReloadSource, result: ReloadResult) -> None:
+        self.reloads.append((source, result))
+
+    def config_revision(self, revision: int) -> None:
+        self.revisions.append(revision)
 
 
 class Instances:
@@ -37,6 +52,7 @@ class Instances:
         *,
         url: str | None = None,
         environ: dict[str, str] | None = None,
+        observer: ReloadObserver | None = None,
     ) -> LiveSettings:
         """Begin to follow; ``text`` is what the file says, if it is not there already."""
         path = self.file(name)
@@ -47,7 +63,7 @@ class Instances:
         reloader = Reloader(load(path, environ={**channel, **(environ or {})}))
         stack = AsyncExitStack()
         self._stacks.append(stack)
-        await reloader.start(stack)
+        await reloader.start(stack, observer=observer)
         return reloader.live
 
     async def close(self) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from millstream.admission.demand import Demand
     from millstream.admission.leases import Snapshot
     from millstream.admission.policies import QueuePolicy
+    from millstream.admission.queue_observer import QueueObserver
 
 
 class Admission:
@@ -43,6 +44,7 @@ class Admission:
         poll_ns: int | None = None,
         aging_ns: int = AGING_NS,
         random: Random | None = None,
+        observer: QueueObserver | None = None,
     ) -> None:
         self.limiter = limiter
         self._book = book
@@ -55,6 +57,7 @@ class Admission:
             poll_ns=poll_ns,
             aging_ns=aging_ns,
             random=random,
+            observer=observer,
         )
 
     async def admit(self, demands: Sequence[Demand], *, urgency: int = 3) -> list[Lease] | Refusal:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from millstream.admission.leases import Lease, Refusal
 from millstream.admission.line import Line
+from millstream.admission.queue_observer import QueueObserver, Unwatched, Wait, WaitEnding
 from millstream.admission.together import undo_all
 from millstream.admission.waiter import Waiter, is_known, keys_of
 
@@ -51,6 +52,7 @@ class Queue:
         poll_ns: int | None = None,
         aging_ns: int = AGING_NS,
         random: Random | None = None,
+        observer: QueueObserver | None = None,
     ) -> None:
         self._attempt = attempt
         self._scopes_of = scopes_of
@@ -60,6 +62,7 @@ class Queue:
         self._poll_ns = poll_ns
         self._aging_ns = aging_ns
         self._random = random or Random()  # noqa: S311 - spreads workers, keeps no secret
+        self._observer = observer or Unwatched()
         self._line = Line()
         self._arrivals = 0
         self._wakes = 0
@@ -130,10 +133,13 @@ class Queue:
         refusal: Refusal,
         policy: QueuePolicy | None,
     ) -> Waiter | None:
-        now_ns = self._clock()
-        if policy is None or not _in_time(refusal, now_ns, now_ns + policy.deadline_ns):
+        if policy is None:
             return None
-        if self._line.refused_by(refusal.scope) >= policy.max_waiting:
+        now_ns = self._clock()
+        full = self._line.refused_by(refusal.scope) >= policy.max_waiting
+        if full or not _in_time(refusal, now_ns, now_ns + policy.deadline_ns):
+            for demand in demands:
+                self._observer.wait_denied(demand.model, "full" if full else "deadline")
             return None
         future: asyncio.Future[list[Lease] | Refusal]
         future = asyncio.get_running_loop().create_future()
@@ -147,9 +153,14 @@ class Queue:
 
     async def _wait(self, waiter: Waiter) -> list[Lease] | Refusal:
         future = waiter.future
+        ending: WaitEnding = "failed"
+        wait = Wait(self._observer, waiter.demands, waiter.since_ns)
         try:
-            return await future
+            result = await future
+            ending = _ending_of(waiter, result)
+            return result
         except asyncio.CancelledError:
+            ending = "client_gone"
             self._line.leave(waiter)
             # Admitted in the very moment in which it was given up.
             if future.done() and not future.cancelled() and future.exception() is None:
@@ -157,6 +168,8 @@ class Queue:
             self.wake()
             self._arm()
             raise
+        finally:
+            wait.end(ending, self._clock())
 
     def _end(self, waiter: Waiter, result: list[Lease] | Refusal) -> None:
         self._line.leave(waiter)
@@ -225,10 +238,13 @@ class Queue:
         now_ns, origin = self._clock(), waiter.refusal.scope
         policy = self._policy_of(waiter.demands, refusal.scope)
         elsewhere = refusal.scope != origin
+        waiter.crowded_out = policy is None or (
+            elsewhere and self._line.refused_by(refusal.scope) >= policy.max_waiting
+        )
         if (
             policy is None
+            or waiter.crowded_out
             or not _in_time(refusal, now_ns, waiter.since_ns + policy.deadline_ns)
-            or (elsewhere and self._line.refused_by(refusal.scope) >= policy.max_waiting)
         ):
             self._end(waiter, refusal)
             return True
@@ -283,6 +299,12 @@ class Queue:
 def _undo(result: list[Lease] | Refusal) -> None:
     if not isinstance(result, Refusal):
         undo_all(result)
+
+
+def _ending_of(waiter: Waiter, result: list[Lease] | Refusal) -> WaitEnding:
+    if not isinstance(result, Refusal):
+        return "admitted"
+    return "full" if waiter.crowded_out else "deadline"
 
 
 def _in_time(refusal: Refusal, now_ns: int, deadline_ns: int) -> bool:

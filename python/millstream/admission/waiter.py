@@ -28,6 +28,7 @@ class Waiter:
 
     __slots__ = (
         "arrival",
+        "crowded_out",
         "deadline_ns",
         "demands",
         "future",
@@ -59,6 +60,8 @@ class Waiter:
         """The last one of each scope, and when to try again for it."""
         self.holds: frozenset[str] = frozenset()
         """Scopes that take nobody after it."""
+        self.crowded_out = False
+        """Its last refusal is one of a scope where no more may wait."""
         self.refusal: Refusal
         self.policy: QueuePolicy
         self.deadline_ns = self.retry_ns = since_ns

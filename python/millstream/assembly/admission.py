@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from millstream.admission import Admission, sole_worker
 from millstream.assembly.limiter import open_limiter
@@ -13,8 +13,13 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
     from pathlib import Path
 
+    from millstream.admission.queue_observer import QueueObserver
     from millstream.admission.valkey import LimiterObserver
     from millstream.config import Settings
+
+    class AdmissionObserver(LimiterObserver, QueueObserver, Protocol):
+        """What the limiter and its queue tell about themselves."""
+
 
 POLL_NS = 100_000_000
 """How often those who wait look whether a stream of another worker has ended."""
@@ -26,7 +31,7 @@ async def open_admission(
     *,
     directory: Path,
     clock: Callable[[], int],
-    observer: LimiterObserver | None = None,
+    observer: AdmissionObserver | None = None,
 ) -> Admission:
     """The limits of the settings; the stack hands over what is still on its way, in the end.
 
@@ -39,4 +44,10 @@ async def open_admission(
     limiter = open_limiter(settings, clock=clock, observer=observer)
     stack.push_async_callback(limiter.close)
     await limiter.start()
-    return Admission(limiter, book_of(settings), clock=clock, poll_ns=POLL_NS if shared else None)
+    return Admission(
+        limiter,
+        book_of(settings),
+        clock=clock,
+        poll_ns=POLL_NS if shared else None,
+        observer=observer,
+    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from millstream.admission import sole_worker
 from millstream.assembly.limits import book_of, limited
+from millstream.assembly.reload_observer import ReloadObserver, ReloadSource, Unheard
 from millstream.config import Document, LiveSettings, Loaded, Settings
 from millstream.config.sources import read_document
 from millstream.config.watch import changes
@@ -53,11 +54,13 @@ class Reloader:
         self._tasks: set[asyncio.Task[None]] = set()
         self._documents: Documents | None = None
 
-    async def start(self, stack: AsyncExitStack) -> None:
+    async def start(self, stack: AsyncExitStack, *, observer: ReloadObserver | None = None) -> None:
         """Follow the file and the others until ``stack`` ends; returns when up to date with both.
 
         Whoever is to hear of the changes has subscribed before.
         """
+        self._observer = observer or Unheard()
+        self._observer.config_revision(self.live.revision)
         loaded, settings = self._loaded, self.live.current
         if loaded is None:
             return
@@ -106,17 +109,18 @@ class Reloader:
         try:
             document = await asyncio.to_thread(read_document, path)
         except ConfigError as error:
-            self._refuse(str(path), error)
+            self._refuse(str(path), error, "file")
             return
         if document == self._seen:
             return
         self._seen = document
         if not document.text.strip():
             # Half written, most likely; and its tenants would all be gone.
-            self._refuse(str(path), ConfigError("is empty"))
+            self._refuse(str(path), ConfigError("is empty"), "file")
         elif self._superseded(document):
             _log.warning("config_superseded", source=document.origin, by=self.live.source)
-        elif await self._apply(document):
+            self._observer.config_reloaded("file", "superseded")
+        elif await self._apply(document, "file"):
             # It is newer than what has held so far, whatever the clocks say.
             self._held_ns = max(time_ns(), self._held_ns + 1)
             self._untold = Document(self._held_ns, document.text, document.origin)
@@ -173,13 +177,13 @@ class Reloader:
         try:
             document = await documents.read()
         except ConfigError as error:
-            self._refuse("document", error)
+            self._refuse("document", error, "document")
             return
         if document is None or document == self._handled:
             return
         if new or document.written_ns > self._held_ns:
             self._handled = document
-            if await self._apply(document):
+            if await self._apply(document, "document"):
                 self._held_ns = document.written_ns
 
     def _reached(self) -> None:
@@ -194,12 +198,13 @@ class Reloader:
 
     # --- both -----------------------------------------------------------------------------------
 
-    async def _apply(self, document: Document) -> bool:
+    async def _apply(self, document: Document, source: ReloadSource) -> bool:
         """Put the settings of this document in force; False if they cannot be."""
         if self._loaded is None:
             return False
         if document.text == self._applied and self.live.last_error is None:
             # The news of our own change, or of the same file at another worker.
+            self._observer.config_reloaded(source, "unchanged")
             return True
         needed = self.live.restart_needed
         try:
@@ -207,13 +212,15 @@ class Reloader:
             await self._be_alone(change.settings)
             changed = self.live.replace(change, source=document.origin)
         except ConfigError as error:
-            self._refuse(document.origin, error)
+            self._refuse(document.origin, error, source)
             return False
         except Exception as error:
             _log.error("config_failed", error=error, source=document.origin)
-            self._refuse(document.origin, error)
+            self._refuse(document.origin, error, source)
             return False
         self._applied = document.text
+        self._observer.config_revision(self.live.revision)
+        self._observer.config_reloaded(source, "applied" if changed else "unchanged")
         if changed:
             _log.info("config_reloaded", revision=self.live.revision, source=document.origin)
         if self.live.restart_needed and self.live.restart_needed != needed:
@@ -235,8 +242,9 @@ class Reloader:
             )
             self._alone = True
 
-    def _refuse(self, source: str, error: Exception) -> None:
-        reason = self.live.refuse(source, str(error) or type(error).__name__)
+    def _refuse(self, origin: str, error: Exception, source: ReloadSource) -> None:
+        reason = self.live.refuse(origin, str(error) or type(error).__name__)
+        self._observer.config_reloaded(source, "refused")
         _log.warning("config_refused", reason=reason, revision=self.live.revision)
 
 

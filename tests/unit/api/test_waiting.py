@@ -85,6 +85,26 @@ async def test_the_same_key_waits_for_as_long_as_its_first_request_may(
 
 
 @everywhere
+async def test_who_waits_can_be_seen_and_how_that_ended(server: QueuedServer, route: str) -> None:
+    held = await server.holding()
+    await server.call(route)
+    leaver = await server.call(route)
+    assert scraped(server, "waiting") == 2
+    await leaver.leave()
+    await server.finish(held)
+    assert scraped(server, "waiting") == 0
+    assert scraped(server, "wait_seconds_count") == 2
+    for outcome in ("admitted", "client_gone"):
+        assert scraped(server, "waits_total", f',outcome="{outcome}"') == 1
+
+
+def scraped(server: QueuedServer, name: str, labels: str = "") -> float:
+    text = server.services.metrics.render()[0].decode()
+    key = f'millstream_admission_{name}{{model="q"{labels}}} '
+    return sum(float(line.removeprefix(key)) for line in text.splitlines() if line.startswith(key))
+
+
+@everywhere
 async def test_nobody_waits_for_a_server_that_leaves(server: QueuedServer, route: str) -> None:
     held = await server.holding()
     call = await server.call(route)
