@@ -92,7 +92,7 @@ def test_a_resumable_stream_goes_on_for_a_new_token(guarded: Server) -> None:
         assert client.read_head() == 200
         client.read_until(b'"content":"')
         assert frames(client.body)[0].seq == before[-1].seq + 1
-    cancelled = httpx.post(f"{guarded.url}{path}/cancel", headers=authorized(), timeout=10)
+    cancelled = httpx.post(f"{guarded.url}{path}/cancel", headers=authorized(), timeout=120)
     assert cancelled.json()["outcome"] == "cancelled"
 
 
@@ -128,7 +128,7 @@ def test_our_client_says_that_the_server_no_longer_lets_it_in(guarded: Server) -
         url = f"{guarded.url}{STREAMS}/{stream.id}"
         again = client.follow(str(stream.id), after=stream.last_event_id)
         assert next(iter(again))
-        httpx.post(f"{url}/cancel", headers=authorized(), timeout=10)
+        httpx.post(f"{url}/cancel", headers=authorized(), timeout=120)
 
 
 def test_another_tenants_stream_goes_on_to_its_end(guarded: Server) -> None:

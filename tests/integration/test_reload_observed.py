@@ -29,9 +29,9 @@ async def test_each_change_of_a_file_is_told_by_what_it_came_to(instances: Insta
     path.write_text(with_limit(2))
     await until_limit(live, 2)
     path.write_text("[limits\n")
-    await until_true(lambda: live.last_error is not None, seconds=30)
+    await until_true(lambda: live.last_error is not None)
     path.write_text(with_limit(2, "# the same\n"))
-    await until_true(lambda: len(seen.reloads) == 3, seconds=30)
+    await until_true(lambda: len(seen.reloads) == 3)
     assert seen.reloads == [("file", "applied"), ("file", "refused"), ("file", "unchanged")]
     assert seen.revisions == [1, 2, 2]
 
@@ -44,7 +44,7 @@ async def test_a_document_is_told_apart_from_a_file(
     other = await instances.start("b", with_limit(1), url=valkey.url, observer=heard)
     instances.file("a").write_text(with_limit(2))
     await until_limit(other, 2)
-    await until_true(lambda: len(told.reloads) == 2, seconds=30)
+    await until_true(lambda: len(told.reloads) == 2)
     # Its own change comes back to it as news.
     assert told.reloads == [("file", "applied"), ("document", "unchanged")]
     assert heard.reloads == [("document", "applied")]

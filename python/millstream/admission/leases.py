@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 from millstream.admission.policies import NANOSECONDS_PER_MILLISECOND, NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
-
     from millstream.admission.base import ScopedLimits
     from millstream.admission.meters import Dimension, Snapshot
 
