@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from millstream.api.errors import BodyRefused
 from millstream.errors import InvalidParameter
@@ -46,7 +46,7 @@ async def read_json(
 
 
 async def read_body(request: Request, *, max_bytes: int, max_seconds: float) -> bytes:
-    """The whole body, whatever it is; raises `BodyRefused` (413, 408, 400, 415)."""
+    """The whole body, whatever it is; raises `BodyRefused` (413, 408, 415)."""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity":
         raise BodyRefused(415, f"The Content-Encoding '{encoding[:50]}' is not supported.")
@@ -71,15 +71,12 @@ async def _read(request: Request, max_bytes: int) -> bytes:
     if length > READ_ON * max_bytes or (length > max_bytes and "expect" in request.headers):
         raise too_large
     body, size = bytearray(), 0
-    try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > READ_ON * max_bytes:
-                raise too_large
-            if size <= max_bytes:
-                body += chunk
-    except ClientDisconnect:
-        raise BodyRefused(400, "The client left before the body was complete.") from None
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > READ_ON * max_bytes:
+            raise too_large
+        if size <= max_bytes:
+            body += chunk
     if size > max_bytes:
         raise too_large
     return bytes(body)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from millstream.api.services import Services
     from millstream.config import Settings
+    from millstream.identity.principal import Principal
     from millstream.store.descriptor import DialectName
     from millstream.store.recording import Recording
     from millstream.streams.encoding import Framing
@@ -37,7 +38,8 @@ def expires_ns(request: Request, services: Services) -> int | None:
     tenant = services.settings.tenants.get(tenant_of(request))
     if tenant is None or tenant.on_expiry != "cut":
         return None
-    last_ns = int((principal.expires_at + _leeway_seconds(services.settings)) * 1e9)
+    leeway_seconds = _leeway_seconds(principal, services.settings)
+    last_ns = int((principal.expires_at + leeway_seconds) * 1e9)
     return services.clock() + max(0, last_ns - services.wall_clock())
 
 
@@ -95,6 +97,7 @@ def _end_patience(patience: asyncio.Timeout) -> None:
         patience.reschedule(0)
 
 
-def _leeway_seconds(settings: Settings) -> int:
-    # For as long as a new request with this token would be let in.
-    return settings.auth.jwt.leeway_seconds if settings.auth.jwt is not None else 0
+def _leeway_seconds(principal: Principal, settings: Settings) -> int:
+    # For as long as a new request with this credential would be let in.
+    jwt = settings.auth.jwt
+    return jwt.leeway_seconds if jwt is not None and principal.kind == "jwt" else 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 
 TIMEOUT_SECONDS = 5.0
+"""For all of a fetch, redirects included."""
 MAX_BYTES = 1 << 20
 MAX_REDIRECTS = 3
 _REDIRECTS = {301, 302, 303, 307, 308}
@@ -19,7 +21,7 @@ class KeysNotFetched(Exception):
 def open_session() -> aiohttp.ClientSession:
     """A session for `fetch`: no cookies, and bodies as they are, so that none can swell."""
     return aiohttp.ClientSession(
-        timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS),
+        timeout=aiohttp.ClientTimeout(total=None),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         headers={
@@ -34,11 +36,12 @@ async def fetch(session: aiohttp.ClientSession, url: str) -> bytes:
 
     Raises KeysNotFetched, aiohttp.ClientError or TimeoutError.
     """
-    for _ in range(MAX_REDIRECTS + 1):
-        async with session.get(url, allow_redirects=False) as answer:
-            if answer.status not in _REDIRECTS:
-                return await _body(answer)
-            url = _redirected(url, answer.headers.get("Location", ""))
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        for _ in range(MAX_REDIRECTS + 1):
+            async with session.get(url, allow_redirects=False) as answer:
+                if answer.status not in _REDIRECTS:
+                    return await _body(answer)
+                url = _redirected(url, answer.headers.get("Location", ""))
     raise KeysNotFetched(f"more than {MAX_REDIRECTS} redirects")
 
 

@@ -83,7 +83,8 @@ class JwksUrl:
         if self.revision == revision:
             now_ns = self._clock()
             recent = self._began_ns is not None and now_ns - self._began_ns < RENEW_NS
-            await self._wait(self._fetching if recent else self._begin(now_ns))
+            pausing = recent or self._pausing(now_ns)
+            await self._wait(self._fetching if pausing else self._begin(now_ns))
         return self.revision != revision
 
     def _younger(self, age_ns: int, now_ns: int) -> bool:
@@ -111,7 +112,8 @@ class JwksUrl:
             await self._fetch()
         except (aiohttp.ClientError, OSError, KeysNotFetched, ValueError) as error:
             self._failed_ns = self._clock()
-            reason = str(error) or type(error).__name__
+            # It may quote the whole address, or one that a redirect named.
+            reason = masked(str(error)) or type(error).__name__
             _log.warning("jwks_not_fetched", url=masked(self._url), reason=reason)
         else:
             # As old as the question, not as the answer.

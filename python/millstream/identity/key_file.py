@@ -1,4 +1,4 @@
-"""The file of API keys: a JSON object a line, readable by its owner alone.
+"""The file of API keys: a JSON object a line, made for its owner alone.
 
 It is replaced as a whole, under a lock, so that readers see the old keys or the new ones and two
 commands at once lose nothing.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,9 +82,10 @@ def _replace(path: Path, keys: Keys) -> None:
             file.write(b"".join(msgspec.json.encode(key) + b"\n" for key in keys.values()))
             file.flush()
             if path.exists():
-                # Root may write it for the server's own user, who then still has to read it.
+                # Root may write it for the server's own user or group, who still has to read it.
                 status = path.stat()
                 os.fchown(file.fileno(), status.st_uid, status.st_gid)
+                os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
             os.fsync(file.fileno())
         os.replace(name, path)
     except BaseException:

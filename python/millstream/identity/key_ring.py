@@ -24,8 +24,8 @@ class KeyRing:
     """Tells whose key it is, by a file that may change at any time.
 
     The file's stamp is looked at for every key (a microsecond), so what `millstream keys` has
-    written holds from the next request on. A file that cannot be read leaves the keys as they
-    were, and says so once; one that is gone leaves none.
+    written holds from the next request on. A file that is broken, or that may not be read, leaves
+    the keys as they were, and says so once; one that is gone leaves none.
     """
 
     def __init__(self, path: Path, *, wall_clock: Callable[[], float] = time.time) -> None:
@@ -34,6 +34,8 @@ class KeyRing:
         self._wall_clock = wall_clock
         self._stamp = self._look()
         self._keys: Keys = read_keys(path)
+        self._unread: str | None = None
+        """Why the file could not be read; then nothing of its stamp tells that it can be."""
 
     def authenticate(self, key: str) -> Principal:
         """Whose key this is.
@@ -56,13 +58,14 @@ class KeyRing:
 
     def _current(self) -> Keys:
         stamp = self._look()
-        if stamp != self._stamp:
+        if stamp != self._stamp or self._unread is not None:
             # Before reading: a change while it is read is seen by the next one who asks.
             self._stamp = stamp
             self._read()
         return self._keys
 
     def _read(self) -> None:
+        before, self._unread = self._unread, None
         if self._stamp is None:
             self._keys = {}
             _log.error("api_keys_gone", path=str(self._path))
@@ -70,7 +73,11 @@ class KeyRing:
         try:
             self._keys = read_keys(self._path)
         except ConfigError as error:
-            _log.error("api_keys_not_read", problem=str(error))
+            problem = str(error)
+            if isinstance(error.__cause__, OSError):
+                self._unread = problem
+            if problem != before:
+                _log.error("api_keys_not_read", problem=problem)
         else:
             _log.info("api_keys_read", path=str(self._path), keys=len(self._keys))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING
 
 from millstream.errors import KeysUnavailable, NotAllowed, NotAuthenticated
@@ -32,7 +33,9 @@ class AuthenticationMiddleware:
     It answers before any of the body is read, and alike for paths that exist and those that do
     not; 503 while the keys cannot be had that tokens are checked with. A WebSocket is closed with
     1008 instead. ``open_paths`` are served as they come, with nothing in the state. What an
-    application around this one has found stands while authentication is off.
+    application around this one has found stands while authentication is off. ``refusals`` is put
+    around the app that answers one: middleware such as `AccessLogMiddleware` that stands inside of
+    this one, and would not hear of them.
     """
 
     def __init__(
@@ -42,11 +45,13 @@ class AuthenticationMiddleware:
         *,
         audit: AuditLog | None = None,
         open_paths: Collection[str] = PROBES,
+        refusals: Callable[[ASGIApp], ASGIApp] = lambda app: app,
     ) -> None:
         self.app = app
         self._authenticator = authenticator
         self._audit = audit or NoAudit()
         self._open_paths = frozenset(open_paths)
+        self._refusals = refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -57,7 +62,7 @@ class AuthenticationMiddleware:
             identified = await self._authenticator.authenticate(scope)
         except (NotAuthenticated, NotAllowed, KeysUnavailable) as error:
             self._record_refusal(scope, error)
-            await _answer(scope, send, error)
+            await self._refusals(partial(_answer, error))(scope, receive, send)
             return
         self._enter(scope, identified)
         await self.app(scope, receive, send)
@@ -88,7 +93,7 @@ class AuthenticationMiddleware:
         )
 
 
-async def _answer(scope: Scope, send: Send, error: Refused) -> None:
+async def _answer(error: Refused, scope: Scope, _receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.code})
         return

@@ -51,18 +51,19 @@ async def ended_by(
 
 def _ending(state: RequestState, status: int | None, error: BaseException | None) -> Ending:
     if status is None:
-        status = CLIENT_GONE_STATUS if error is None or _departure(error) else FAILED_STATUS
+        status = CLIENT_GONE_STATUS if error is None or departed(error) else FAILED_STATUS
     return Ending(status, state.get("outcome") or _word(status, error))
 
 
 def _word(status: int, error: BaseException | None) -> str:
-    if status == CLIENT_GONE_STATUS or (error is not None and _departure(error)):
+    if status == CLIENT_GONE_STATUS or (error is not None and departed(error)):
         return "client_gone"
     if error is not None or status >= FAILED_STATUS:
         return "failed"
     return "refused" if status >= 400 else "completed"
 
 
-def _departure(error: BaseException) -> bool:
+def departed(error: BaseException) -> bool:
+    """Whether this is how an app learns that its client has left."""
     # By its name: the class is Starlette's, without which a middleware works too.
     return isinstance(error, asyncio.CancelledError) or type(error).__name__ == "ClientDisconnect"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from millstream.errors import MillstreamError
 from millstream.middleware.answers import answer
+from millstream.middleware.ending import departed
 from millstream.middleware.error_answer import ErrorAnswer, error_answer
 from millstream.middleware.response_start import response_start
 from millstream.middleware.state import state_of
@@ -23,9 +24,10 @@ class FailureMiddleware:
     """Answers for what the app raises before its response has begun.
 
     A `MillstreamError` has its own status and words; anything else is logged, and is a 500 that
-    names the place in the log. Innermost, so that such an answer has its request's name too, is
-    readable for pages of other origins and stands in the access log: frameworks answer outside of
-    all middleware. What is raised later is passed on, and the server cuts the response.
+    names the place in the log. A client that has left gets no answer. Innermost, so that such an
+    answer has its request's name too, is readable for pages of other origins and stands in the
+    access log: frameworks answer outside of all middleware. What is raised later is passed on, and
+    the server cuts the response.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -42,6 +44,8 @@ class FailureMiddleware:
         except Exception as error:
             if start.status is not None:
                 raise
+            if departed(error):
+                return
             await answer(scope, send, _told(error, state_of(scope).get("request_id")))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from millstream.api.body import read_json
 from millstream.api.errors import BodyRefused
@@ -58,8 +58,9 @@ async def test_what_is_not_json_is_a_400(content: bytes) -> None:
     assert await refused(posted(JSON, content)) == 400
 
 
-async def test_a_client_that_leaves_half_way_is_no_defect() -> None:
-    assert await refused(posted(JSON, GOOD[:5], cut=True)) == 400
+async def test_a_client_that_leaves_half_way_is_refused_nothing() -> None:
+    with pytest.raises(ClientDisconnect):
+        await read(posted(JSON, GOOD[:5], cut=True))
 
 
 @pytest.mark.parametrize(

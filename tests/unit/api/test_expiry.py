@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic_ns, time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -332,7 +332,12 @@ async def test_nothing_is_watched_any_more_after_the_end(asking: Asking, streame
 
 
 def mapped(
-    tmp_path: Path, *, expires_at: float | None, now: float, jwt: bool = False
+    tmp_path: Path,
+    *,
+    expires_at: float | None,
+    now: float,
+    jwt: bool = False,
+    kind: Literal["jwt", "key"] = "jwt",
 ) -> int | None:
     path = tmp_path / "millstream.toml"
     auth = f'[auth]\nmode = "required"\njwt = {JWT}\n\n' if jwt else ""
@@ -342,7 +347,7 @@ def mapped(
         clock=lambda: 5 * SECOND,
         wall_clock=lambda: int(now * SECOND),
     )
-    state = {"tenant": "strict", "principal": Principal("jwt", "ann", expires_at=expires_at)}
+    state = {"tenant": "strict", "principal": Principal(kind, "ann", expires_at=expires_at)}
     return expires_ns(Request({"type": "http", "headers": [], "state": state}), services)
 
 
@@ -352,6 +357,10 @@ def test_the_wall_clock_is_mapped_to_the_monotonic_one(tmp_path: Path) -> None:
 
 def test_a_token_is_good_for_as_long_as_it_would_be_let_in(tmp_path: Path) -> None:
     assert mapped(tmp_path, expires_at=1060, now=1000, jwt=True) == 72 * SECOND
+
+
+def test_a_key_ends_to_the_second_as_it_does_for_a_new_request(tmp_path: Path) -> None:
+    assert mapped(tmp_path, expires_at=1060, now=1000, jwt=True, kind="key") == 65 * SECOND
 
 
 def test_a_credential_that_has_expired_already_is_cut_at_once(tmp_path: Path) -> None:

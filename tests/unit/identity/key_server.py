@@ -17,6 +17,7 @@ class KeyServer:
     body: bytes
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
+    thinks_seconds: float = 0
     asked: int = 0
     port: int = 0
     open: asyncio.Event = field(default_factory=asyncio.Event)
@@ -31,6 +32,7 @@ class KeyServer:
         self.asked += 1
         self.arrived.set()
         await self.open.wait()
+        await asyncio.sleep(self.thinks_seconds)
         return web.Response(body=self.body, status=self.status, headers=self.headers)
 
     async def up(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from millstream._core import JwtError, JwtVerifier
 from millstream.errors import KeysUnavailable
+from millstream.identity import jwks_fetch
 from millstream.identity.jwks_fetch import MAX_BYTES
 from millstream.identity.jwks_url import JwksUrl
 from tests.clock import Clock
@@ -99,6 +101,25 @@ async def test_an_unknown_key_fetches_once_in_a_few_seconds() -> None:
         assert server.asked == 2
         it.clock.pass_seconds(5)
         assert not await it.source.changed_since(2)
+        assert server.asked == 3
+
+
+async def test_unknown_keys_leave_a_server_alone_that_has_just_failed() -> None:
+    async with key_server(FIRST) as server, keys(server) as it:
+        server.open.clear()
+        server.arrived.clear()
+        server.status = 500
+        it.clock.pass_seconds(5)
+        waiting = asyncio.create_task(it.source.changed_since(1))
+        await server.arrived.wait()
+        it.clock.pass_seconds(5)  # as long as a fetch may take
+        server.open.set()
+        assert not await waiting
+
+        assert not await it.source.changed_since(1)
+        assert server.asked == 2
+        it.clock.pass_seconds(5)
+        await it.source.changed_since(1)
         assert server.asked == 3
 
 
@@ -236,6 +257,31 @@ async def test_a_redirect_within_the_scheme_is_followed() -> None:
         server.status, server.headers = 302, {"Location": target.url}
         async with keys(server) as it:
             assert it.knows(0)
+
+
+async def test_redirects_take_no_more_time_than_one_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jwks_fetch, "TIMEOUT_SECONDS", 0.2)
+    async with key_server(FIRST) as server:
+        server.status, server.headers = 307, {"Location": "/jwks.json"}
+        server.thinks_seconds = 0.12
+        async with keys(server):
+            assert server.asked <= 2
+
+
+async def test_a_log_line_holds_no_secret_of_an_address(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with key_server(FIRST) as server:
+        server.status, server.headers = 302, {"Location": "http://a:99999/?token=hunter2"}
+        with caplog.at_level(logging.WARNING, "millstream"):
+            async with keys(server):
+                pass
+    (record,) = caplog.records
+    fields = record.__dict__["millstream_fields"]
+    assert "token=***" in fields["reason"]
+    assert "hunter2" not in str(fields)
 
 
 async def test_closing_ends_a_fetch_that_is_under_way() -> None:

@@ -43,6 +43,13 @@ def test_it_is_for_its_owner_alone_whatever_the_umask(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_whoever_may_read_it_still_may_after_a_change(path: Path) -> None:
+    add(path)
+    path.chmod(0o640)
+    add(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
 def test_a_failure_leaves_the_old_file_and_nothing_beside_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,24 @@ def test_a_broken_file_leaves_the_keys_as_they_were_and_says_so_once(
     assert refusal(ring, text).reason == "revoked"
 
 
+def test_a_file_that_cannot_be_read_for_a_while_is_read_as_soon_as_it_can(
+    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = add(path)
+    ring = KeyRing(path)
+    revoke(path, text)
+
+    def exhausted(_path: Path) -> bytes:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", exhausted)
+        ring.authenticate(text)
+        ring.authenticate(text)
+    assert [record.getMessage() for record in caplog.records] == ["api_keys_not_read"]
+    assert refusal(ring, text).reason == "revoked"
+
+
 def test_without_its_file_no_key_holds_until_it_is_back(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

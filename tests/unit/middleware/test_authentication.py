@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from millstream.errors import KeysUnavailable
 from millstream.identity.api_keys import ApiKey, new_key
@@ -84,6 +84,30 @@ def bearer(text: str) -> bytes:
 
 
 SERVED = [{"type": "served"}]
+
+
+async def test_who_stands_further_in_may_be_put_around_refusals(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def watching(app: ASGIApp) -> ASGIApp:
+        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+            async def told(message: Message) -> None:
+                seen.append(message["type"])
+                await send(message)
+
+            await app(scope, receive, told)
+
+        return watched
+
+    guarded = Guarded(tmp_path / "keys.jsonl")
+    guarded.app = AuthenticationMiddleware(
+        guarded.inner, guarded.app._authenticator, refusals=watching
+    )
+    assert await guarded.ask(bearer(guarded.add())) == SERVED
+    assert seen == []
+    (start, _) = await guarded.ask()
+    assert start["status"] == 401
+    assert seen == ["http.response.start", "http.response.body"]
 
 
 async def test_a_key_that_holds_is_known_to_those_inside(guarded: Guarded) -> None:

@@ -6,6 +6,7 @@ import json
 import logging
 
 import pytest
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from millstream.errors import NotAllowed
@@ -46,6 +47,17 @@ async def test_a_failure_on_purpose_is_answered_as_it_means(
     assert exchange.status == 403
     assert json.loads(exchange.body)["error"]["code"] == "insufficient_scope"
     assert 'scope="notes:read"' in exchange.fields["www-authenticate"]
+    assert caplog.records == []
+
+
+async def test_a_client_that_has_left_is_no_failure_and_gets_no_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def reads(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise ClientDisconnect
+
+    exchange = await served(FailureMiddleware(reads))
+    assert exchange.sent == []
     assert caplog.records == []
 
 
