@@ -32,10 +32,10 @@ class AuthenticationMiddleware:
 
     It answers before any of the body is read, and alike for paths that exist and those that do
     not; 503 while the keys cannot be had that tokens are checked with. A WebSocket is closed with
-    1008 instead. ``open_paths`` are served as they come, with nothing in the state. What an
-    application around this one has found stands while authentication is off. ``refusals`` is put
-    around the app that answers one: middleware such as `AccessLogMiddleware` that stands inside of
-    this one, and would not hear of them.
+    1008 instead. ``open_paths``, below the one that the app is mounted at, are served as they come,
+    with nothing in the state. What an application around this one has found stands while
+    authentication is off. ``refusals`` is put around the app that answers one: middleware such as
+    `AccessLogMiddleware` that stands inside of this one, and would not hear of them.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class AuthenticationMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
-        if scope["type"] == "lifespan" or scope["path"] in self._open_paths:
+        if scope["type"] == "lifespan" or _path_here(scope) in self._open_paths:
             await self.app(scope, receive, send)
             return
         try:
@@ -91,6 +91,13 @@ class AuthenticationMiddleware:
             client=shown(client[0]) if client else None,
             **{**who(state_of(scope)), "subject": subject and shown(subject)},
         )
+
+
+def _path_here(scope: Scope) -> str:
+    """The path that routes see: without the ``root_path``, which some servers leave in it."""
+    path: str = scope["path"]
+    below = path.removeprefix(scope.get("root_path", ""))
+    return below if not below or below.startswith("/") else path
 
 
 async def _answer(error: Refused, scope: Scope, _receive: Receive, send: Send) -> None:

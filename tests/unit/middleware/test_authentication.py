@@ -250,6 +250,25 @@ async def test_probes_need_no_credential(guarded: Guarded, path: str) -> None:
     assert guarded.inner.states == [None]
 
 
+@pytest.mark.parametrize(
+    ("root_path", "path", "is_open"),
+    [
+        ("/api", "/api/healthz", True),  # as ASGI has it
+        ("/api", "/healthz", True),  # a proxy has taken the prefix away
+        ("/api", "/apihealthz", False),
+        ("/api", "/api/api/healthz", False),
+        ("/healthz", "/healthz", False),  # routes see an empty path
+        ("/healthz", "/healthz/healthz", True),
+        ("/heal", "/healthz", True),
+    ],
+)
+async def test_probes_stand_where_routes_see_them(
+    guarded: Guarded, root_path: str, path: str, is_open: bool
+) -> None:
+    sent = await guarded.ask(path=path, root_path=root_path)
+    assert (sent == SERVED) is is_open
+
+
 @pytest.mark.parametrize("path", ["/healthz/", "/HEALTHZ", "//healthz", "/healthz/../v1/x", ""])
 async def test_what_only_resembles_a_probe_needs_one(guarded: Guarded, path: str) -> None:
     assert (await guarded.ask(path=path))[0]["status"] == 401
