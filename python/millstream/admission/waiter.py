@@ -27,6 +27,7 @@ class Waiter:
     """What is known of one request that waits; ``future`` gets its leases or its last refusal."""
 
     __slots__ = (
+        "again_ns",
         "arrival",
         "crowded_out",
         "deadline_ns",
@@ -39,6 +40,7 @@ class Waiter:
         "refusals",
         "retry_ns",
         "since_ns",
+        "untried",
         "urgency",
     )
 
@@ -64,7 +66,9 @@ class Waiter:
         """Its last refusal is one of a scope where no more may wait."""
         self.refusal: Refusal
         self.policy: QueuePolicy
-        self.deadline_ns = self.retry_ns = since_ns
+        self.deadline_ns = self.retry_ns = self.again_ns = since_ns
+        self.untried = False
+        """Something that concerns it has happened since the limiter was asked for it."""
 
     def refuse(self, refusal: Refusal, policy: QueuePolicy, now_ns: int) -> None:
         """It could not be admitted at this moment, and waits under this policy.
