@@ -73,7 +73,7 @@ class Admission:
         admitted = await self._queue.admit(demands, urgency)
         if isinstance(admitted, Refusal):
             return await self._own(admitted, demands)
-        return [HeldLease(lease, self._queue.wake) for lease in admitted]
+        return [HeldLease(lease, self._ended) for lease in admitted]
 
     async def peek(self, tenant: str, model: str) -> Snapshot:
         """What is left for this tenant's use of this model; takes nothing."""
@@ -111,6 +111,9 @@ class Admission:
             for scoped in self._book.scopes(demand.tenant, demand.model)
         ]
         return max((queue.deadline_seconds for queue in queues if queue is not None), default=0.0)
+
+    def _ended(self, limits: tuple[ScopedLimits, ...]) -> None:
+        self._queue.wake([scoped.scope for scoped in limits] or None)
 
     async def _own(self, refusal: Refusal, demands: Sequence[Demand]) -> Refusal:
         """The refusal with what is left for these demands, if it is that of somebody ahead."""

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class HeldLease(Lease):
-    """Any limiter's lease; ``on_end`` is called after the ending that counts."""
+    """Any limiter's lease; ``on_end`` is called with its limits after the ending that counts."""
 
     __slots__ = ("_lease", "_on_end")
 
-    def __init__(self, lease: Lease, on_end: Callable[[], None]) -> None:
+    def __init__(self, lease: Lease, on_end: Callable[[tuple[ScopedLimits, ...]], None]) -> None:
         self._lease = lease
         self._on_end = on_end
 
@@ -59,5 +59,5 @@ class HeldLease(Lease):
 
     def _ended(self, counts: bool) -> bool:
         if counts:
-            self._on_end()
+            self._on_end(self.limits)
         return counts

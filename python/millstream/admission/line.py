@@ -23,6 +23,7 @@ class Line:
         # Not a dict: after many have gone from its front, its first one is found slowly.
         self._keys: dict[Key, OrderedDict[Waiter, None]] = {}
         self._refused: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()
         self._deadlines: list[tuple[int, int, Waiter]] = []
 
     def __len__(self) -> int:
@@ -38,12 +39,16 @@ class Line:
         """How many wait because this scope refused them last."""
         return self._refused[scope]
 
+    def held(self, scope: str) -> int:
+        """How many hold this scope."""
+        return self._held[scope]
+
     def join(self, waiter: Waiter) -> None:
         """Stand at the end of all its keys."""
         self._waiters.add(waiter)
         for key in waiter.keys:
             self._keys.setdefault(key, OrderedDict())[waiter] = None
-        self.note(waiter, waiter.refusal.scope)
+        self._note(waiter)
 
     def stand(self, waiter: Waiter, key: Key) -> None:
         """Stand at another key too, before those who came later: so whoever came first of all is
@@ -54,14 +59,17 @@ class Line:
         in_order = sorted(here, key=lambda one: one.arrival)
         self._keys[key] = OrderedDict.fromkeys(in_order)
 
-    def moved(self, waiter: Waiter, origin: str) -> None:
-        """It waits for another scope than ``origin`` now, or until another time."""
-        self._forget_scope(origin)
-        self.note(waiter, waiter.refusal.scope)
+    def moved(self, waiter: Waiter, origin: str, holds: Iterable[str]) -> None:
+        """It waits for another scope than ``origin`` now, or until another time; ``holds`` are
+        those that it held before.
+        """
+        self._forget(origin, holds)
+        self._note(waiter)
 
-    def note(self, waiter: Waiter, scope: str) -> None:
-        """Count it at this scope, until its deadline."""
-        self._refused[scope] += 1
+    def _note(self, waiter: Waiter) -> None:
+        """Count it at its scopes, until its deadline."""
+        self._refused[waiter.refusal.scope] += 1
+        self._held.update(waiter.holds)
         if len(self._deadlines) > 2 * len(self._waiters) + _SLACK:
             self._deadlines = [entry for entry in self._deadlines if self._valid(*entry)]
             heapq.heapify(self._deadlines)
@@ -77,7 +85,7 @@ class Line:
             del here[waiter]
             if not here:
                 del self._keys[key]
-        self._forget_scope(waiter.refusal.scope)
+        self._forget(waiter.refusal.scope, waiter.holds)
         return True
 
     def last_of(self, keys: Iterable[Key]) -> Waiter | None:
@@ -126,7 +134,13 @@ class Line:
     def _is_head(self, waiter: Waiter) -> bool:
         return all(next(iter(self._keys[key])) is waiter for key in waiter.keys)
 
-    def _forget_scope(self, scope: str) -> None:
-        self._refused[scope] -= 1
-        if not self._refused[scope]:
-            del self._refused[scope]
+    def _forget(self, scope: str, holds: Iterable[str]) -> None:
+        _subtract(self._refused, scope)
+        for held in holds:
+            _subtract(self._held, held)
+
+
+def _subtract(counted: Counter[str], scope: str) -> None:
+    counted[scope] -= 1
+    if not counted[scope]:
+        del counted[scope]

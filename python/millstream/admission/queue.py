@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
+from millstream.admission.alarm import Alarm
+from millstream.admission.book import GLOBAL
 from millstream.admission.leases import Lease, Refusal
 from millstream.admission.line import Line
 from millstream.admission.queue_observer import QueueObserver, Unwatched, Wait, WaitEnding
@@ -17,7 +19,7 @@ from millstream.admission.waiter import Waiter, is_known, keys_of
 if TYPE_CHECKING:
     from millstream.admission.demand import Demand
     from millstream.admission.policies import QueuePolicy
-    from millstream.admission.scheduler import Scheduled, Scheduler
+    from millstream.admission.scheduler import Scheduler
     from millstream.admission.waiter import Key
 
 AGING_NS = 1_000_000_000
@@ -35,9 +37,10 @@ class Queue:
     Of the same tenant and model the first come goes first; one with several branches stands before
     others only where it was refused. Among the first of each, the more urgent goes first, then who
     came earlier; waiting makes urgent (`AGING_NS`). A scope that somebody waits for takes nobody
-    after him (`Waiter.holds`), so a large request is not passed for ever by small ones. All look
-    again together: when the wait of one is over, when a lease has ended (`wake`), and with
-    ``poll_ns`` about as often, for leases that end elsewhere.
+    after him (`Waiter.holds`), so a large request is not passed for ever by small ones. They look
+    again together, each when something concerns it: its wait is over, a lease has ended in the
+    scope that it waits for (`wake`), or who was before it has gone; and with ``poll_ns`` about as
+    often, for leases that end elsewhere.
 
     Lives on one event loop. ``scopes_of`` and ``policy_of`` say what limits a request by now;
     ``attempt`` takes all that is demanded, or nothing.
@@ -60,7 +63,7 @@ class Queue:
         self._scopes_of = scopes_of
         self._policy_of = policy_of
         self._clock = clock
-        self._scheduler = scheduler
+        self._alarm = Alarm(scheduler, self._ring)
         self._poll_ns = poll_ns
         self._aging_ns = aging_ns
         self._random = random or Random()  # noqa: S311 - spreads workers, keeps no secret
@@ -68,10 +71,10 @@ class Queue:
         self._line = Line()
         self._arrivals = 0
         self._wakes = 0
-        self._timer: Scheduled | None = None
-        self._timer_ns: int | None = None
         self._next_try_ns: int | None = None
         self._due = False
+        self._ended: set[str] | None = set()
+        """Scopes in which a lease has ended since the last round; None is all."""
         self._round: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -91,16 +94,26 @@ class Queue:
         else:
             refusal = ahead.refusal_at(self._clock(), self._scopes_of(demands))
             policy = self._policy_of(demands, refusal.scope) or ahead.policy
-        waiter = self._join(demands, urgency, refusal, policy)
+        waiter = self._join(demands, urgency, refusal, policy, untried=ahead is not None)
         if waiter is None:
             return refusal
         if self._wakes != wakes:
-            self.wake()  # for a lease that has ended while the limiter was asked
+            self.wake((refusal.scope,))  # for a lease that has ended while the limiter was asked
         return await self._wait(waiter)
 
-    def wake(self) -> None:
-        """Something may be free now."""
+    def wake(self, scopes: Collection[str] | None = None) -> None:
+        """Something may be free now in these scopes, or in all."""
         self._wakes += 1
+        if scopes is None:
+            self._ended = None
+        elif self._round is None and not any(map(self._line.refused_by, scopes)):
+            return  # nobody waits for them
+        elif self._ended is not None:
+            self._ended.update(scopes)
+        self._look()
+
+    def _look(self) -> None:
+        """Begin a round, or let there be another one after that which is under way."""
         if not self._line:
             return
         self._due = True
@@ -123,6 +136,8 @@ class Queue:
         if before is not None:
             return before
         now_ns, scopes = self._clock(), self._scopes_of(demands)
+        if not any(map(self._line.held, scopes)):
+            return None
         for head in self._line.heads():
             if head.holds & scopes and head.urgency_at(now_ns, self._aging_ns) <= urgency:
                 return head
@@ -134,6 +149,8 @@ class Queue:
         urgency: int,
         refusal: Refusal,
         policy: QueuePolicy | None,
+        *,
+        untried: bool,
     ) -> Waiter | None:
         if policy is None:
             return None
@@ -149,8 +166,9 @@ class Queue:
         waiter = Waiter(self._arrivals, demands, urgency, now_ns, future)
         waiter.refuse(refusal, policy, now_ns)
         waiter.keys = self._refused_keys(waiter)
+        waiter.untried = untried
         self._line.join(waiter)
-        self._try_again_at(self._retry_ns(waiter, now_ns))
+        self._try_again(waiter, now_ns)
         self._arm()
         return waiter
 
@@ -167,8 +185,8 @@ class Queue:
             self._line.leave(waiter)
             # Admitted in the very moment in which it was given up.
             if future.done() and not future.cancelled() and future.exception() is None:
-                _undo(future.result())
-            self.wake()
+                self._undo(future.result())
+            self._look()
             self._arm()
             raise
         finally:
@@ -180,47 +198,62 @@ class Queue:
         if not waiter.future.done():
             waiter.future.set_result(result)
         else:
-            _undo(result)
+            self._undo(result)
+
+    def _undo(self, result: list[Lease] | Refusal) -> None:
+        """Nobody took it, and somebody may have been refused for it."""
+        if not isinstance(result, Refusal):
+            undo_all(result)
+            self._due, self._ended = True, None
 
     # --- trying again ---------------------------------------------------------------------------
 
     async def _rounds(self) -> None:
         try:
             while self._due and self._line:
-                self._due = False
+                ended, self._due, self._ended = self._ended, False, set()
                 self._next_try_ns = None
-                await self._once()
+                await self._once(ended)
                 # After trying: at a deadline that is also the end of a known wait, the wait counts.
                 self._expire()
         finally:
             self._round = None
             self._arm()
 
-    async def _once(self) -> None:
+    async def _once(self, ended: set[str] | None) -> None:
         """Try everybody who is first, in order, past nobody who waits for the same scope."""
         now_ns, arrivals = self._clock(), self._arrivals
-        turns = [self._turn(head, now_ns) for head in self._line.heads()]
+        turns = []
+        for head in self._line.heads():
+            head.untried |= ended is None or head.refusal.scope in ended or head.again_ns <= now_ns
+            turns.append(self._turn(head, now_ns))
         heapq.heapify(turns)
         closed: set[str] = set()
-        while turns:
+        while turns and GLOBAL not in closed:  # which nobody goes around
             *_, waiter = heapq.heappop(turns)
             if waiter not in self._line or closed & self._scopes_of(waiter.demands):
                 continue
-            if await self._try(waiter):
+            if waiter.untried and await self._try(waiter):
                 # Who has come meanwhile may have stood behind this one.
                 self._due |= self._arrivals != arrivals
                 for follower in self._line.followers(waiter.keys):
+                    follower.untried = True
                     heapq.heappush(turns, self._turn(follower, now_ns))
             else:
                 closed |= waiter.holds
+                self._try_again_at(waiter.again_ns)
             # Where the limiter is slow, those who are to be tried yet have a deadline, too.
             self._expire(LATE_NS)
+        if any(head.untried for head in self._line.heads()):
+            # By then they may be more urgent than those who hold them up.
+            self._try_again_at(now_ns + self._aging_ns)
 
     def _turn(self, waiter: Waiter, now_ns: int) -> tuple[int, int, Waiter]:
         return waiter.urgency_at(now_ns, self._aging_ns), waiter.arrival, waiter
 
     async def _try(self, waiter: Waiter) -> bool:
         """Whether it waits no more."""
+        waiter.untried = False
         try:
             admitted = await self._attempt(waiter.demands)
         except Exception as error:
@@ -229,7 +262,7 @@ class Queue:
             return True
         if waiter not in self._line:
             # It has gone while the limiter was asked.
-            _undo(admitted)
+            self._undo(admitted)
             self._due = True
             return True
         if isinstance(admitted, Refusal):
@@ -251,30 +284,30 @@ class Queue:
         ):
             self._end(waiter, refusal)
             return True
-        deadline_ns = waiter.deadline_ns
+        deadline_ns, holds = waiter.deadline_ns, waiter.holds
         waiter.refuse(refusal, policy, now_ns)
         if elsewhere or waiter.deadline_ns != deadline_ns:
-            self._line.moved(waiter, origin)
+            self._line.moved(waiter, origin, holds)
         if elsewhere:
             for key in self._refused_keys(waiter):
                 if key not in waiter.keys:
                     self._line.stand(waiter, key)
-        self._try_again_at(self._retry_ns(waiter, now_ns))
+        self._try_again(waiter, now_ns)
         return False
 
     def _refused_keys(self, waiter: Waiter) -> tuple[Key, ...]:
         """Where it stands: the others of its models may have room for whoever comes."""
-        refused = [
-            demand
-            for demand in waiter.demands
-            if waiter.refusals.keys() & self._scopes_of((demand,))
-        ]
+        by = waiter.refusals.keys()
+        refused = [demand for demand in waiter.demands if by & self._scopes_of((demand,))]
         return keys_of(refused or waiter.demands)
 
-    def _retry_ns(self, waiter: Waiter, now_ns: int) -> int:
-        if self._poll_ns is None:
-            return waiter.retry_ns
-        return min(waiter.retry_ns, now_ns + int(self._poll_ns * self._random.uniform(0.5, 1.5)))
+    def _try_again(self, waiter: Waiter, now_ns: int) -> None:
+        """When its wait is over, or by chance a lease has ended elsewhere."""
+        waiter.again_ns = waiter.retry_ns
+        if self._poll_ns is not None:
+            poll_ns = int(self._poll_ns * self._random.uniform(0.5, 1.5))
+            waiter.again_ns = min(waiter.retry_ns, now_ns + poll_ns)
+        self._try_again_at(waiter.again_ns)
 
     def _try_again_at(self, when_ns: int) -> None:
         if self._next_try_ns is None or when_ns < self._next_try_ns:
@@ -287,22 +320,15 @@ class Queue:
             return  # it does so when it has ended
         times = (self._next_try_ns, self._line.next_deadline_ns)
         known = [time for time in times if time is not None] if self._line else []
-        when_ns = min(known, default=None)
-        if when_ns == self._timer_ns:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_ns = when_ns
-        self._timer = None if when_ns is None else self._scheduler.call_at(when_ns, self._ring)
+        self._alarm.set(min(known, default=None))
 
     def _ring(self) -> None:
-        self._timer = self._timer_ns = None
         if self._next_try_ns is not None and self._clock() >= self._next_try_ns:
-            self.wake()
+            self._look()
         else:
             self._expire()
             if self._due:
-                self.wake()
+                self._look()
         self._arm()
 
     def _expire(self, late_ns: int = 0) -> None:
@@ -310,11 +336,6 @@ class Queue:
         for waiter in self._line.expired(now_ns - late_ns):
             self._end(waiter, waiter.refusal_at(now_ns))
             self._due = True
-
-
-def _undo(result: list[Lease] | Refusal) -> None:
-    if not isinstance(result, Refusal):
-        undo_all(result)
 
 
 def _ending_of(waiter: Waiter, result: list[Lease] | Refusal) -> WaitEnding:

@@ -33,6 +33,7 @@ class Waiter:
     """
 
     __slots__ = (
+        "again_ns",
         "arrival",
         "crowded_out",
         "deadline_ns",
@@ -45,6 +46,7 @@ class Waiter:
         "refusals",
         "retry_ns",
         "since_ns",
+        "untried",
         "urgency",
     )
 
@@ -70,7 +72,9 @@ class Waiter:
         """Its last refusal is one of a scope where no more may wait."""
         self.refusal: Refusal
         self.policy: QueuePolicy
-        self.deadline_ns = self.retry_ns = since_ns
+        self.deadline_ns = self.retry_ns = self.again_ns = since_ns
+        self.untried = False
+        """Something that concerns it has happened since the limiter was asked for it."""
 
     def refuse(self, refusal: Refusal, policy: QueuePolicy, now_ns: int) -> None:
         """It could not be admitted at this moment, and waits under this policy.

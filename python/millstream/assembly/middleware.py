@@ -58,8 +58,10 @@ def _authentication(
     settings: Settings, authenticator: Authenticator, audit: AuditLog
 ) -> Middleware:
     # The access log stands further in, and whoever refuses here passes nothing on to it.
-    logged = {"refusals": AccessLogMiddleware} if settings.log.access else {}
-    return Middleware(AuthenticationMiddleware, authenticator=authenticator, audit=audit, **logged)
+    refusals = AccessLogMiddleware if settings.log.access else None
+    return Middleware(
+        AuthenticationMiddleware, authenticator=authenticator, audit=audit, refusals=refusals
+    )
 
 
 def _quota(settings: Settings, *, reloads: bool) -> list[Middleware]:

@@ -45,7 +45,7 @@ class AuthenticationMiddleware:
         *,
         audit: AuditLog | None = None,
         open_paths: Collection[str] = PROBES,
-        refusals: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+        refusals: Callable[[ASGIApp], ASGIApp] | None = None,
     ) -> None:
         self.app = app
         self._authenticator = authenticator
@@ -62,7 +62,10 @@ class AuthenticationMiddleware:
             identified = await self._authenticator.authenticate(scope)
         except (NotAuthenticated, NotAllowed, KeysUnavailable) as error:
             self._record_refusal(scope, error)
-            await self._refusals(partial(_answer, error))(scope, receive, send)
+            told: ASGIApp = partial(_answer, error)
+            if self._refusals is not None:
+                told = self._refusals(told)
+            await told(scope, receive, send)
             return
         self._enter(scope, identified)
         await self.app(scope, receive, send)

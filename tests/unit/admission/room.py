@@ -16,6 +16,7 @@ from millstream.admission import (
     QueuePolicy,
     Refusal,
 )
+from millstream.admission.queue import AGING_NS
 from tests.unit.admission.parts import TurnedClock, left, settle
 
 QUEUE = QueuePolicy(max_waiting=1000, deadline_seconds=10)
@@ -31,6 +32,7 @@ class Room:
         *,
         poll_ns: int | None = None,
         limiter: type[MemoryLimiter] = MemoryLimiter,
+        aging_ns: int = AGING_NS,
     ) -> None:
         self.clock = TurnedClock()
         self.limiter = limiter(clock=self.clock)
@@ -41,6 +43,7 @@ class Room:
             clock=self.clock,
             scheduler=self.clock,
             poll_ns=poll_ns,
+            aging_ns=aging_ns,
             random=Random(1),
         )
         self.order: list[str] = []

@@ -339,7 +339,7 @@ async def test_779_cancelled_waiters_take_nothing_and_leave_nothing(rooms: list[
     assert room.admission.waiting == 0
     assert room.left() == was == (999, 9_990, 0)
     line = room.admission._queue._line
-    assert (len(line), line._keys, line._refused) == (0, {}, {})
+    assert (len(line), line._keys, line._refused, line._held) == (0, {}, {}, {})
     assert line.next_deadline_ns is None
     assert line._deadlines == []
     await room.end("a")

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from millstream.admission import Limits, QueuePolicy, TokenWindow
+import pytest
+
+from millstream.admission import (
+    Cost,
+    Lease,
+    LimitBook,
+    Limits,
+    QueuePolicy,
+    Refusal,
+    ScopedLimits,
+    TokenWindow,
+)
+from tests.unit.admission.parts import settle
 from tests.unit.admission.room import ONE, QUEUE, Room, room_of
 
 OWN = {"first": 61, "large": 95, "small": 20}
@@ -61,6 +73,50 @@ async def test_who_waits_for_the_server_after_his_tenant_is_passed_in_neither(
     await room.ask("x3", tenant="x")
     await room.end("x2")
     assert room.order[-1] == "x3"
+
+
+async def test_who_has_grown_more_urgent_is_tried_though_nothing_has_happened(
+    rooms: list[Room],
+) -> None:
+    slow = Limits(tokens=TokenWindow(100, 60_000), queue=QueuePolicy(9, 600))
+    room = room_of(rooms, slow)
+    await room.ask("first", tokens=50)
+    await room.ask("small", tenant="b", tokens=60, urgency=7)
+    await room.clock.turn(0.5)
+    await room.ask("large", tenant="a", tokens=90, urgency=5)
+    # It fits from now on, and the more urgent one does not for a minute.
+    room.admission.replace(
+        LimitBook(Limits(tokens=TokenWindow(110, 60_000), queue=QueuePolicy(9, 600)))
+    )
+    await settle()
+    assert room.waiting == ["small", "large"]
+    await room.clock.turn(8)
+    assert room.order == ["first", "small"]
+
+
+async def test_the_end_of_a_lease_costs_nothing_for_those_who_wait_for_other_limits(
+    rooms: list[Room], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"t{number}" for number in range(50)]
+    room = room_of(rooms, Limits(concurrency=1000), tenants=dict.fromkeys([*names, "x"], ONE))
+    for name in names:
+        await room.ask(f"{name} first", tenant=name)
+        await room.ask(f"{name} waits", tenant=name)
+    asked = 0
+    reserve = room.limiter.reserve
+
+    async def counted(scopes: tuple[ScopedLimits, ...], cost: Cost) -> Lease | Refusal:
+        nonlocal asked
+        asked += 1
+        return await reserve(scopes, cost)
+
+    monkeypatch.setattr(room.limiter, "reserve", counted)
+    await room.ask("x", tenant="x")
+    await room.end("x")
+    assert asked == 1
+    await room.end("t7 first")
+    assert asked == 2
+    assert room.order[-1] == "t7 waits"
 
 
 async def test_a_full_queue_of_one_tenant_refuses_no_other(rooms: list[Room]) -> None:

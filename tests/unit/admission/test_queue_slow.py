@@ -10,6 +10,7 @@ import pytest
 
 from millstream.admission import (
     Cost,
+    Demand,
     Lease,
     LimitBook,
     Limits,
@@ -157,3 +158,38 @@ async def test_a_deadline_does_not_wait_for_a_slow_round(rooms: list[Room]) -> N
         await limiter.answer()
     limiter.slow = False
     assert room.waiting == []
+
+
+async def test_a_lease_that_ends_where_the_answer_under_way_will_refuse_is_not_missed(
+    rooms: list[Room],
+) -> None:
+    room = Room(LimitBook(tenants={"t": ONE}, models={"m": ONE}), limiter=SlowLimiter)
+    rooms.append(room)
+    limiter = slow_limiter(room)
+    await room.ask("tenant", model="other")
+    await room.ask("a")
+    await room.ask("model", tenant="u")
+    assert room.order == ["tenant", "model"]
+    limiter.slow = True
+    await room.end("tenant")  # the model refuses now, but that is not told yet
+    await room.end("model")
+    await limiter.answer()
+    await limiter.answer()
+    limiter.slow = False
+    assert room.order == ["tenant", "model", "a"]
+
+
+async def test_two_who_were_refused_at_the_same_time_are_both_tried(rooms: list[Room]) -> None:
+    room = Room(LimitBook(Limits(concurrency=2, queue=QUEUE)), limiter=SlowLimiter)
+    rooms.append(room)
+    limiter = slow_limiter(room)
+    demands = [Demand("t", "n", 1), Demand("t", "n", 1)]
+    await room.ask("two", demands=demands)
+    limiter.slow = True
+    await room.ask("a")
+    await room.ask("b")
+    await limiter.answer()
+    limiter.slow = False
+    assert room.waiting == ["a", "b"]
+    await room.end("two")
+    assert room.order == ["two", "a", "b"]
