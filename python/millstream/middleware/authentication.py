@@ -45,13 +45,13 @@ class AuthenticationMiddleware:
         *,
         audit: AuditLog | None = None,
         open_paths: Collection[str] = PROBES,
-        refusals: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+        refusals: Callable[[ASGIApp], ASGIApp] | None = None,
     ) -> None:
         self.app = app
         self._authenticator = authenticator
         self._audit = audit or NoAudit()
         self._open_paths = frozenset(open_paths)
-        self._refusals = refusals
+        self._refusals = refusals or (lambda app: app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
