@@ -121,7 +121,9 @@ def _lifespan(
             app.state.services = services
             app.state.durable = open_durable(reloader.live.current, services, stack)
             stack.callback(reloader.live.subscribe(partial(follow_streams, app)))
-            await reloader.start(stack, several_workers=services.several_workers)
+            await reloader.start(
+                stack, several_workers=services.several_workers, observer=services.metrics
+            )
             yield
 
     return lifespan

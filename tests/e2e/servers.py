@@ -30,7 +30,6 @@ kv_tokens = 12288
 routes = [{ engine = "local" }]
 """
 """A configuration with a small engine under the name of its model."""
-START_SECONDS = 90.0
 
 
 def free_port() -> int:
@@ -53,7 +52,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(f"{self.url}{path}", timeout=10)
+        return httpx.get(f"{self.url}{path}", timeout=120)
 
     def ready(self) -> bool:
         with contextlib.suppress(httpx.HTTPError):
@@ -92,7 +91,7 @@ def serving(
         )
     server = Server(process, port, log)
     try:
-        until(lambda: process.poll() is not None or server.ready(), seconds=START_SECONDS)
+        until(lambda: process.poll() is not None or server.ready())
         assert process.poll() is None, log.read_text()
         yield server
     finally:

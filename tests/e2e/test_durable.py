@@ -48,7 +48,7 @@ def path() -> str:
 
 @pytest.fixture
 def client(durable: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=durable.url, timeout=30) as client:
+    with httpx.Client(base_url=durable.url, timeout=120) as client:
         yield client
 
 

@@ -28,6 +28,11 @@ on_expiry = "cut"
 
 [tenants.lenient]
 """
+ONE_AT_A_TIME = """
+[models.one-after-another]
+routes = [{ engine = "local" }]
+limits = { concurrency = 1, queue = { deadline_seconds = 60 } }
+"""
 GRACE = """
 [streams]
 detach_grace_seconds = 60
@@ -42,7 +47,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that lets nobody in without a token."""
     folder, port = tmp_path_factory.mktemp("guarded"), free_port()
     config = folder / "millstream.toml"
-    config.write_text(ENGINE + GRACE + AUTH)
+    config.write_text(ENGINE + ONE_AT_A_TIME + GRACE + AUTH)
     environment = {"TEST_JWT_SECRET": SECRET}
     command = millstream_command(port, config)
     with serving(command, port=port, folder=folder, environment=environment) as server:
@@ -87,7 +92,7 @@ def test_a_resumable_stream_goes_on_for_a_new_token(guarded: Server) -> None:
         assert client.read_head() == 200
         client.read_until(b'"content":"')
         assert frames(client.body)[0].seq == before[-1].seq + 1
-    cancelled = httpx.post(f"{guarded.url}{path}/cancel", headers=authorized(), timeout=10)
+    cancelled = httpx.post(f"{guarded.url}{path}/cancel", headers=authorized(), timeout=120)
     assert cancelled.json()["outcome"] == "cancelled"
 
 
@@ -97,6 +102,17 @@ def test_an_answer_in_one_piece_becomes_a_401(guarded: Server) -> None:
     assert answer.status_code == 401
     assert answer.json()["error"]["code"] == "credential_expired"
     assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_who_waits_for_a_limit_when_its_token_expires_waits_no_longer(guarded: Server) -> None:
+    body = asked(model="one-after-another", stream=True, **LONG)
+    headers = {"Authorization": f"Bearer {token('strict', LIFE_SECONDS)}"}
+    with Connection(guarded.port) as holder:
+        holder.post(CHAT, body, bearer("lenient"))
+        holder.read_until(b'"content":"')
+        answer = httpx.post(f"{guarded.url}{CHAT}", json=body, headers=headers, timeout=60)
+    assert answer.status_code == 401
+    assert answer.json()["error"]["code"] == "credential_expired"
 
 
 def test_our_client_says_that_the_server_no_longer_lets_it_in(guarded: Server) -> None:
@@ -112,7 +128,7 @@ def test_our_client_says_that_the_server_no_longer_lets_it_in(guarded: Server) -
         url = f"{guarded.url}{STREAMS}/{stream.id}"
         again = client.follow(str(stream.id), after=stream.last_event_id)
         assert next(iter(again))
-        httpx.post(f"{url}/cancel", headers=authorized(), timeout=10)
+        httpx.post(f"{url}/cancel", headers=authorized(), timeout=120)
 
 
 def test_another_tenants_stream_goes_on_to_its_end(guarded: Server) -> None:

@@ -67,11 +67,11 @@ def test_a_killed_engine_ends_its_streams_and_comes_back(own_server: Server, fol
         assert last["error"]["code"] == "engine_lost"
         assert whole.read_head() == 502
     assert not own_server.ready()
-    refused = httpx.post(f"{own_server.url}{CHAT}", json=chat(max_tokens=1))
+    refused = httpx.post(f"{own_server.url}{CHAT}", json=chat(max_tokens=1), timeout=120)
     assert refused.status_code == 503
     assert refused.json()["error"]["code"] == "engine_unavailable"
     assert int(refused.headers["retry-after"]) > 0
-    until(own_server.ready, seconds=60)
+    until(own_server.ready)
     answer = httpx.post(
         f"{own_server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60
     )
@@ -115,7 +115,7 @@ def test_a_killed_worker_frees_its_requests_and_the_engine_stays(
             client.read_all()
             assert not client.complete
             client.close()
-        until(server.ready, seconds=60)
+        until(server.ready)
         until(lambda: server.metric("millstream_engine_batch_size") == 0)
         until(lambda: server.metric("millstream_kv_blocks_used") == 0)
         assert engine_pids(folder) == engines
@@ -143,7 +143,9 @@ def test_granian_runs_the_app_and_all_workers_share_one_engine(
     environment = {"MILLSTREAM_CONFIG": str(path)}
     with serving(command, port=port, folder=folder, environment=environment) as server:
         for _ in range(8):
-            answer = httpx.post(f"{server.url}{CHAT}", json=chat(max_tokens=2, stream=False))
+            answer = httpx.post(
+                f"{server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=120
+            )
             assert answer.status_code == 200
         assert server.metric("millstream_requests_total") == 8
         assert len(engine_pids(folder)) == 1

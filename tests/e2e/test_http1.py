@@ -43,7 +43,10 @@ def test_the_stream_has_the_headers_and_ends_with_done_in_its_last_chunk(idle: S
 
 def test_ndjson_is_the_same_objects_a_line_each(idle: Server) -> None:
     answer = httpx.post(
-        f"{idle.url}{CHAT}", json=chat(max_tokens=4), headers={"Accept": "application/x-ndjson"}
+        f"{idle.url}{CHAT}",
+        json=chat(max_tokens=4),
+        headers={"Accept": "application/x-ndjson"},
+        timeout=120,
     )
     assert answer.headers["content-type"] == "application/x-ndjson"
     chunks = [json.loads(line) for line in answer.text.splitlines()]
@@ -130,7 +133,7 @@ def test_a_bad_body_is_refused_as_openai_does(
     if status == 406 and path != CHAT:
         content = json.dumps({"model": MODEL, "prompt": "a", "stream": True}).encode()
     sent = {"content-type": "application/json", **headers}
-    answer = httpx.post(f"{idle.url}{path}", content=content, headers=sent)
+    answer = httpx.post(f"{idle.url}{path}", content=content, headers=sent, timeout=120)
     assert answer.status_code == status
     error = answer.json()["error"]
     assert error["code"] == code
@@ -161,7 +164,7 @@ def test_a_bad_body_is_refused_as_openai_does(
     ],
 )
 def test_a_wrong_field_is_named(idle: Server, fields: dict[str, object], param: str) -> None:
-    answer = httpx.post(f"{idle.url}{CHAT}", json={**chat(), **fields})
+    answer = httpx.post(f"{idle.url}{CHAT}", json={**chat(), **fields}, timeout=120)
     assert answer.status_code == 422, answer.text
     assert answer.json()["error"]["param"] == param
 
@@ -169,7 +172,7 @@ def test_a_wrong_field_is_named(idle: Server, fields: dict[str, object], param: 
 def test_an_unknown_member_of_a_content_part_is_named(idle: Server) -> None:
     part = {"type": "text", "text": "x", "colour": "red"}
     answer = httpx.post(
-        f"{idle.url}{CHAT}", json=chat(messages=[{"role": "user", "content": [part]}])
+        f"{idle.url}{CHAT}", json=chat(messages=[{"role": "user", "content": [part]}]), timeout=120
     )
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "messages[0].content[0].colour"
@@ -186,7 +189,7 @@ def test_megabytes_that_cannot_fit_are_refused_without_a_count(
     idle: Server, path: str, fields: dict[str, object]
 ) -> None:
     # They were tokenised first: the loop stood still for 31 s, and 700 MB stayed in use.
-    answer = httpx.post(f"{idle.url}{path}", json={"model": MODEL, **fields})
+    answer = httpx.post(f"{idle.url}{path}", json={"model": MODEL, **fields}, timeout=120)
     assert answer.status_code == 400
     error = answer.json()["error"]
     assert error["code"] == "context_length_exceeded"
@@ -196,7 +199,7 @@ def test_megabytes_that_cannot_fit_are_refused_without_a_count(
 
 def test_ids_that_do_not_fit_are_counted_as_tokens(idle: Server) -> None:
     body = {"model": MODEL, "prompt": [1] * 800_000}
-    answer = httpx.post(f"{idle.url}/v1/completions", json=body)
+    answer = httpx.post(f"{idle.url}/v1/completions", json=body, timeout=120)
     assert answer.status_code == 400
     assert "The prompt has 800000 tokens" in answer.json()["error"]["message"]
 
@@ -213,7 +216,7 @@ def test_a_client_that_sends_too_much_gets_its_answer_and_keeps_its_connection(
     idle: Server,
 ) -> None:
     # Refused while it sent, its connection was reset and the 413 lost with it.
-    connection = HTTPConnection("127.0.0.1", idle.port, timeout=30)
+    connection = HTTPConnection("127.0.0.1", idle.port, timeout=120)
     for status, content in [(413, b" " * (5 << 20)), (400, b"{")]:
         connection.request("POST", CHAT, content, {"Content-Type": "application/json"})
         answer = connection.getresponse()
@@ -231,7 +234,7 @@ def test_other_methods_are_not_allowed(idle: Server, method: str) -> None:
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v1/models", "/v1/nothing"])
 def test_a_head_is_the_head_of_a_get_and_no_more(idle: Server, path: str) -> None:
-    connection = HTTPConnection("127.0.0.1", idle.port, timeout=30)
+    connection = HTTPConnection("127.0.0.1", idle.port, timeout=120)
     statuses = []
     for method in ("HEAD", "GET", "HEAD", "GET"):
         connection.request(method, path)
@@ -249,5 +252,5 @@ def test_an_unknown_path_is_an_openai_error(idle: Server) -> None:
 
 
 def test_a_request_id_that_could_break_a_log_line_is_replaced(idle: Server) -> None:
-    answer = httpx.get(f"{idle.url}/healthz", headers={"X-Request-Id": "a b\tc"})
+    answer = httpx.get(f"{idle.url}/healthz", headers={"X-Request-Id": "a b\tc"}, timeout=120)
     assert answer.headers["x-request-id"] not in ("", "a b\tc")

@@ -123,7 +123,7 @@ def test_a_refused_request_leaves_its_key_free(idle: Server) -> None:
     with Connection(idle.port) as holder:
         holder.post(COMPLETIONS, {**body, "max_tokens": 1500, "stream": True})
         holder.read_until(b"data: ")
-        refused = httpx.post(f"{idle.url}{COMPLETIONS}", json=body, headers=headers)
+        refused = httpx.post(f"{idle.url}{COMPLETIONS}", json=body, headers=headers, timeout=120)
         assert refused.status_code == 429
     until(lambda: idle.metric("millstream_active_streams") == 0)
     answer = httpx.post(f"{idle.url}{COMPLETIONS}", json=body, headers=headers, timeout=60)
@@ -189,12 +189,16 @@ def test_workers_that_share_a_store_make_one_generation_between_them(shared: Ser
     assert sum("idempotent-replayed" not in answer.headers for answer in answers) == 1
     until(lambda: shared.metric("millstream_active_streams") == 0)
     assert generated(shared) == 12
-    other = httpx.post(f"{shared.url}{STREAMS}", json={**ASKED, "seed": 1}, headers=headers)
+    other = httpx.post(
+        f"{shared.url}{STREAMS}", json={**ASKED, "seed": 1}, headers=headers, timeout=120
+    )
     assert other.status_code == 422
     url = f"{shared.url}{STREAMS}/{answers[0].headers['x-stream-id']}"
     for _ in range(8):
         cursor = {"Last-Event-ID": "1-4"}
         rest = httpx.get(url, headers=cursor, timeout=60)
-        again = httpx.post(f"{shared.url}{STREAMS}", json=ASKED, headers=headers | cursor)
+        again = httpx.post(
+            f"{shared.url}{STREAMS}", json=ASKED, headers=headers | cursor, timeout=120
+        )
         for answer in (rest, again):
             assert [frame.seq for frame in frames(answer.content)][:1] == [5]

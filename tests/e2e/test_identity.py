@@ -81,7 +81,7 @@ class Guarded:
     def ask(self, method: str, path: str, key: str, json: object = None) -> httpx.Response:
         headers = {"authorization": f"Bearer {key}"}
         url = f"{self.server.url}{path}"
-        return httpx.request(method, url, headers=headers, json=json, timeout=30)
+        return httpx.request(method, url, headers=headers, json=json, timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -285,7 +285,7 @@ def test_a_header_does_not_choose_another_tenant_than_the_keys(guarded: Guarded)
     assert guarded.ask("PUT", "/v1/durable/mine", mine).status_code == 201
     headers = {"authorization": f"Bearer {theirs}", "x-tenant-id": "acme"}
     url = f"{guarded.server.url}/v1/durable/mine"
-    assert httpx.get(url, headers=headers).status_code == 404
+    assert httpx.get(url, headers=headers, timeout=120).status_code == 404
 
 
 @pytest.mark.parametrize(

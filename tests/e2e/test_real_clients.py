@@ -291,7 +291,7 @@ def test_our_client_cancels_a_stream(server: Server) -> None:
 
 
 async def test_our_async_client_follows_a_chat_completion(server: Server, text: str) -> None:
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=120) as http:
         body = {**REQUEST, "stream": True, "stream_options": {"resumable": True, "integrity": True}}
         made = http.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=60)
         async with made as answer:

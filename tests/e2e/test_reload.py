@@ -83,7 +83,9 @@ def test_a_stream_keeps_what_it_was_admitted_with_and_new_ones_do_not(
         refused = post(server, "acme")
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "unknown_tenant")
         # Nor may it read what it has left behind.
-        left = httpx.get(f"{server.url}/v1/streams/{stream}", headers={"x-tenant-id": "acme"})
+        left = httpx.get(
+            f"{server.url}/v1/streams/{stream}", headers={"x-tenant-id": "acme"}, timeout=120
+        )
         assert (left.status_code, left.json()["error"]["code"]) == (403, "unknown_tenant")
         assert post(server, "other", **LONG).status_code == 504
         assert not running.complete
@@ -179,5 +181,6 @@ def everywhere(server: Server, tenant: str) -> bool:
     """Whether a row of connections, which the workers share, all find this tenant."""
     headers = {"x-tenant-id": tenant}
     return all(
-        httpx.get(f"{server.url}/v1/models", headers=headers).status_code == 200 for _ in range(20)
+        httpx.get(f"{server.url}/v1/models", headers=headers, timeout=120).status_code == 200
+        for _ in range(20)
     )

@@ -132,7 +132,7 @@ def test_who_has_read_to_the_end_is_told_to_stop_and_others_still_read(idle: Ser
         url = begin(client, asked(max_tokens=3))
         client.read_all()
     last = frames(client.body)[-1].id
-    answer = httpx.get(f"{idle.url}{url}", headers={"Last-Event-ID": last})
+    answer = httpx.get(f"{idle.url}{url}", headers={"Last-Event-ID": last}, timeout=120)
     assert (answer.status_code, answer.content) == (204, b"")
     assert native_text(read_from(idle.port, url)) == native_text(frames(client.body))
 
@@ -151,7 +151,7 @@ def test_what_is_no_longer_kept_is_a_410_or_a_gap_with_the_text(idle: Server) ->
         url = begin(client, asked(model="short-memory", max_tokens=40))
         client.read_all()
     whole = frames(client.body)
-    gone = httpx.get(f"{idle.url}{url}?after=1-2")
+    gone = httpx.get(f"{idle.url}{url}?after=1-2", timeout=120)
     assert gone.status_code == 410
     oldest, latest = gone.json()["oldest"], gone.json()["latest"]
     assert gone.json()["error"]["code"] == "stream_trimmed"
@@ -247,7 +247,7 @@ def test_a_stream_is_cancelled_from_another_connection(idle: Server, phase: str)
             until(lambda: idle.metric("millstream_queue_depth") == 1)
         if phase == "decode":
             client.read_until(b"id: 1-2\n")
-        answers = [httpx.post(f"{idle.url}{url}/cancel") for _ in range(2)]
+        answers = [httpx.post(f"{idle.url}{url}/cancel", timeout=120) for _ in range(2)]
         client.read_all()
     for answer in answers:
         assert answer.status_code == 200
@@ -265,7 +265,7 @@ def test_a_cancelled_openai_stream_is_cut_and_never_looks_complete(idle: Server)
     with Connection(idle.port) as client:
         url = begin(client, resumable(max_tokens=1500), CHAT)
         client.read_until(b"id: 1-2\n")
-        httpx.post(f"{idle.url}{url}/cancel")
+        httpx.post(f"{idle.url}{url}/cancel", timeout=120)
         client.read_all()
     assert not client.complete
     assert b"[DONE]" not in client.body

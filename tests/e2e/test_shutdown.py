@@ -116,7 +116,7 @@ def test_200_streams_finish_or_are_shed_or_handed_over_by_the_deadline(
 def admits(server: Server) -> bool:
     """Whether a request becomes a stream; a refused connection is a no as good as a 503."""
     try:
-        answer = httpx.post(f"{server.url}{CHAT}", json=asked(max_tokens=1), timeout=30)
+        answer = httpx.post(f"{server.url}{CHAT}", json=asked(max_tokens=1), timeout=120)
     except httpx.TransportError:
         return False
     return answer.status_code != 503
@@ -166,7 +166,7 @@ def check_served(server: Server, clients: Clients) -> None:
             again = read_from(server.port, path)
             assert [(f.id, f.data) for f in again] == [(f.id, f.data) for f in read]
             ended = {"Last-Event-ID": read[-1].id}
-            assert httpx.get(f"{server.url}{path}", headers=ended).status_code == 204
+            assert httpx.get(f"{server.url}{path}", headers=ended, timeout=120).status_code == 204
 
 
 def without_error(read: list[Frame]) -> list[Frame]:

@@ -66,7 +66,9 @@ def test_one_branch_is_cancelled_and_the_others_end_by_themselves(idle: Server) 
         assert client.read_head() == 200
         stream_id = client.header("x-stream-id")
         client.read_until(b'"branch":1')
-        cancelled = httpx.post(f"{idle.url}{STREAMS}/{stream_id}/cancel", json={"branch": 1})
+        cancelled = httpx.post(
+            f"{idle.url}{STREAMS}/{stream_id}/cancel", json={"branch": 1}, timeout=120
+        )
         assert cancelled.json() == {"id": stream_id, "outcome": "cancelled"}
         client.read_all()
     events = frames(client.body)
@@ -85,7 +87,7 @@ def test_one_branch_is_cancelled_and_the_others_end_by_themselves(idle: Server) 
 
 
 def test_a_stream_without_a_connection_runs_on_and_is_read_later(idle: Server) -> None:
-    begun = httpx.post(f"{idle.url}{STREAMS}", json={**COMMON, "stream": False})
+    begun = httpx.post(f"{idle.url}{STREAMS}", json={**COMMON, "stream": False}, timeout=120)
     assert begun.status_code == 202
     until(lambda: idle.metric("millstream_active_streams") == 0, what="it has ended by itself")
     read = idle.get(begun.json()["url"])
@@ -101,7 +103,7 @@ def test_lines_of_json_carry_the_ids_and_resume(idle: Server, media_type: str) -
     ids = [json.loads(line)["id"] for line in lines]
     assert ids == [f"1-{seq}" for seq in range(1, len(lines) + 1)]
     url = f"{idle.url}{STREAMS}/{answer.headers['x-stream-id']}"
-    rest = httpx.get(url, headers={**accept, "Last-Event-ID": ids[4]})
+    rest = httpx.get(url, headers={**accept, "Last-Event-ID": ids[4]}, timeout=120)
     assert rest.text.splitlines() == lines[5:]
 
 
@@ -130,8 +132,8 @@ def test_a_wrong_check_sends_the_reader_back_to_the_last_good_leaf(idle: Server)
     answer = httpx.post(f"{idle.url}{STREAMS}", json=body, timeout=60)
     url = f"{idle.url}{STREAMS}/{answer.headers['x-stream-id']}"
     right = next(frame.id for frame in frames(answer.content) if frame.id.startswith("1-11-"))
-    assert frames(httpx.get(f"{url}?after={right}").content)[0].id.startswith("1-12-")
-    again = frames(httpx.get(f"{url}?after=1-11-00000000").content)
+    assert frames(httpx.get(f"{url}?after={right}", timeout=120).content)[0].id.startswith("1-12-")
+    again = frames(httpx.get(f"{url}?after=1-11-00000000", timeout=120).content)
     assert again[0].id.startswith("1-9-")
 
 

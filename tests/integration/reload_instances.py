@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from millstream.assembly.reload import Reloader
+from millstream.assembly.reload_observer import ReloadObserver, ReloadResult, ReloadSource
 from millstream.config import LiveSettings, Settings, load
 from tests.integration.valkey_server import ValkeyServer
 from tests.waiting import until_true
@@ -18,6 +19,20 @@ MODELS = '[engines.local]\n[models.m]\nroutes = [{ engine = "local" }]\n'
 def with_limit(concurrency: int, rest: str = "") -> str:
     """A configuration that can be told from others."""
     return f"{MODELS}[limits]\nconcurrency = {concurrency}\n{rest}"
+
+
+class Seen:
+    """What an instance told of its configurations."""
+
+    def __init__(self) -> None:
+        self.reloads: list[tuple[ReloadSource, ReloadResult]] = []
+        self.revisions: list[int] = []
+
+    def config_reloaded(self, source: ReloadSource, result: ReloadResult) -> None:
+        self.reloads.append((source, result))
+
+    def config_revision(self, revision: int) -> None:
+        self.revisions.append(revision)
 
 
 class Instances:
@@ -39,6 +54,7 @@ class Instances:
         url: str | None = None,
         environ: dict[str, str] | None = None,
         several_workers: Callable[[], bool] = lambda: False,
+        observer: ReloadObserver | None = None,
     ) -> LiveSettings:
         """Begin to follow; ``text`` is what the file says, if it is not there already."""
         path = self.file(name)
@@ -49,7 +65,7 @@ class Instances:
         reloader = Reloader(load(path, environ={**channel, **(environ or {})}))
         stack = AsyncExitStack()
         self._stacks.append(stack)
-        await reloader.start(stack, several_workers=several_workers)
+        await reloader.start(stack, several_workers=several_workers, observer=observer)
         return reloader.live
 
     async def close(self) -> None:
@@ -60,7 +76,7 @@ class Instances:
 
 async def until_limit(live: LiveSettings, concurrency: int) -> Settings:
     """Wait for a configuration of `with_limit`."""
-    await until_true(lambda: live.current.limits.concurrency == concurrency, seconds=30)
+    await until_true(lambda: live.current.limits.concurrency == concurrency)
     return live.current
 
 

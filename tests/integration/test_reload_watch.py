@@ -28,7 +28,7 @@ class Watch:
                 self.seen.append(self.path.read_text() if self.path.exists() else None)
 
     async def until(self, text: str | None) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not self.seen or self.seen[-1] != text:  # noqa: ASYNC110 - files tell no loop
                 await asyncio.sleep(0.005)
 

@@ -28,7 +28,7 @@ class Detokenizer:
         return self._show(b"", final=True)
 
     def _show(self, data: bytes, *, final: bool) -> str:
-        self.held += self.decoder.decode(data, final)
+        self.held += self._decoded(data, final=final)
         if self.stopped:
             return ""
         matches = [
@@ -40,6 +40,14 @@ class Detokenizer:
         keep = 0 if final else self._live()
         shown, self.held = self.held[: len(self.held) - keep], self.held[len(self.held) - keep :]
         return shown
+
+    def _decoded(self, data: bytes, *, final: bool) -> str:
+        text = self.decoder.decode(data, final)
+        pending = self.decoder.getstate()[0]
+        if pending[:1] == b"\xed" and pending[1:] >= b"\xa0":
+            # CPython waits for the rest of a surrogate, which nothing can make whole.
+            text += self.decoder.decode(b"", True)
+        return text
 
     def _live(self) -> int:
         """Length of the longest end of the text that begins a stop string."""

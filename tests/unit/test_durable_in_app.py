@@ -42,7 +42,7 @@ async def test_live_readers_are_let_go_when_the_worker_is_told_to_leave(
         assert callable(handler)
         handler(signal.SIGTERM, None)
 
-        assert (await asyncio.wait_for(waiting, 30)).status_code == 204
+        assert (await asyncio.wait_for(waiting, 120)).status_code == 204
 
 
 async def test_a_page_that_is_named_may_write_and_sees_where_it_is(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from millstream.admission.adapting import reserve_adapted
 from millstream.admission.costs import check_possible
 from millstream.admission.held import HeldLease
 from millstream.admission.leases import Lease, Refusal
 from millstream.admission.queue import AGING_NS, Queue
 from millstream.admission.scheduler import LoopScheduler, Scheduler
-from millstream.admission.together import reserve_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from millstream.admission.demand import Demand
     from millstream.admission.meters import Snapshot
     from millstream.admission.policies import QueuePolicy
+    from millstream.admission.queue_observer import QueueObserver
 
 
 class Admission:
@@ -42,6 +44,7 @@ class Admission:
         poll_ns: int | None = None,
         aging_ns: int = AGING_NS,
         random: Random | None = None,
+        observer: QueueObserver | None = None,
     ) -> None:
         self.limiter = limiter
         self._book = book
@@ -54,21 +57,22 @@ class Admission:
             poll_ns=poll_ns,
             aging_ns=aging_ns,
             random=random,
+            observer=observer,
         )
 
     async def admit(self, demands: Sequence[Demand], *, urgency: int = 3) -> list[Lease] | Refusal:
         """A lease for each demand, or the refusal of one with nothing taken.
 
         Waits where the limits that refuse have a queue, the lower ``urgency`` first (RFC 9218);
-        whoever cancels the wait takes nothing. Raises `CostExceedsLimit` where no waiting would
+        whoever cancels the wait takes nothing. A demand with ``least_tokens`` may get a lease of
+        fewer ``tokens`` than it names. Raises `CostExceedsLimit` where no waiting would
         help, `LimiterUnavailable`, and what `turn_away` says.
         """
-        if len(demands) > 1 or self._queue:
-            # A single one is told by the limiter, if it is asked at once.
+        if self._queue:  # else the limiter is asked at once
             check_possible(self._book, demands)
         admitted = await self._queue.admit(demands, urgency)
         if isinstance(admitted, Refusal):
-            return admitted
+            return await self._own(admitted, demands)
         return [HeldLease(lease, self._queue.wake) for lease in admitted]
 
     async def peek(self, tenant: str, model: str) -> Snapshot:
@@ -108,8 +112,19 @@ class Admission:
         ]
         return max((queue.deadline_seconds for queue in queues if queue is not None), default=0.0)
 
+    async def _own(self, refusal: Refusal, demands: Sequence[Demand]) -> Refusal:
+        """The refusal with what is left for these demands, if it is that of somebody ahead."""
+        scopes = [self._book.scopes(demand.tenant, demand.model) for demand in demands]
+        if any(refusal.limits is own for own in scopes):
+            return refusal
+        named = (own for own in scopes if refusal.scope in dict(own))
+        limits = next(named, scopes[0])
+        return replace(refusal, snapshot=await self.limiter.peek(limits), limits=limits)
+
     async def _attempt(self, demands: Sequence[Demand]) -> list[Lease] | Refusal:
-        return await reserve_all(self.limiter, self._book, demands)
+        if len(demands) > 1:  # a single one is told by the limiter
+            check_possible(self._book, demands)
+        return await reserve_adapted(self.limiter, self._book, demands)
 
     def _scopes_of(self, demands: Sequence[Demand]) -> frozenset[str]:
         return frozenset(

@@ -59,7 +59,7 @@ def check_possible(book: LimitBook, demands: Sequence[Demand]) -> None:
     """Raise `CostExceedsLimit` if no waiting would let all of these in together."""
     needed: Counter[tuple[str, Dimension]] = Counter()
     most: dict[tuple[str, Dimension], int] = {}
-    for demand in demands:
+    for demand in (demand.cut_to(0) for demand in demands):
         scopes, asked = book.scopes(demand.tenant, demand.model), amounts(demand.cost)
         for scope, limits in scopes:
             for dimension, capacity in capacities(limits).items():

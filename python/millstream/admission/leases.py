@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from millstream.admission.meters import Readings
 from millstream.admission.policies import NANOSECONDS_PER_MILLISECOND, NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from millstream.admission.base import ScopedLimits
     from millstream.admission.meters import Dimension, Snapshot
 
@@ -84,17 +81,6 @@ class Refusal:
 
     def __bool__(self) -> Literal[False]:
         return False
-
-    def within(self, scopes: Collection[str]) -> Refusal:
-        """The same for a request that comes under these scopes, with nothing about others."""
-        seen, limits = self.snapshot, self.limits
-        meters = (seen.requests, seen.tokens, seen.concurrency, seen.bytes)
-        known = (meter if meter is not None and meter.scope in scopes else None for meter in meters)
-        return replace(
-            self,
-            snapshot=Readings(*known),
-            limits=tuple(scoped for scoped in limits if scoped.scope in scopes),
-        )
 
     @property
     def scope_kind(self) -> str:

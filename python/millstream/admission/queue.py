@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
 from millstream.admission.leases import Lease, Refusal
 from millstream.admission.line import Line
+from millstream.admission.queue_observer import QueueObserver, Unwatched, Wait, WaitEnding
 from millstream.admission.together import undo_all
 from millstream.admission.waiter import Waiter, is_known, keys_of
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 AGING_NS = 1_000_000_000
 """After each second a waiter counts as one step more urgent, down to 0."""
 
+LATE_NS = 100_000_000
+"""How long after its deadline a waiter may be tried yet, in a round that was begun before."""
+
 Attempt = Callable[[Sequence["Demand"]], Awaitable[list[Lease] | Refusal]]
 
 
@@ -31,10 +34,10 @@ class Queue:
 
     Of the same tenant and model the first come goes first; one with several branches stands before
     others only where it was refused. Among the first of each, the more urgent goes first, then who
-    came earlier; waiting makes urgent (`AGING_NS`). A scope that has refused somebody takes nobody
-    after him, so a large request is not passed for ever by small ones. All look again together:
-    when the wait of one is over, when a lease has ended (`wake`), and with ``poll_ns`` about as
-    often, for leases that end elsewhere.
+    came earlier; waiting makes urgent (`AGING_NS`). A scope that somebody waits for takes nobody
+    after him (`Waiter.holds`), so a large request is not passed for ever by small ones. All look
+    again together: when the wait of one is over, when a lease has ended (`wake`), and with
+    ``poll_ns`` about as often, for leases that end elsewhere.
 
     Lives on one event loop. ``scopes_of`` and ``policy_of`` say what limits a request by now;
     ``attempt`` takes all that is demanded, or nothing.
@@ -51,6 +54,7 @@ class Queue:
         poll_ns: int | None = None,
         aging_ns: int = AGING_NS,
         random: Random | None = None,
+        observer: QueueObserver | None = None,
     ) -> None:
         self._attempt = attempt
         self._scopes_of = scopes_of
@@ -60,8 +64,10 @@ class Queue:
         self._poll_ns = poll_ns
         self._aging_ns = aging_ns
         self._random = random or Random()  # noqa: S311 - spreads workers, keeps no secret
+        self._observer = observer or Unwatched()
         self._line = Line()
-        self._arrivals = itertools.count()
+        self._arrivals = 0
+        self._wakes = 0
         self._timer: Scheduled | None = None
         self._timer_ns: int | None = None
         self._next_try_ns: int | None = None
@@ -72,22 +78,29 @@ class Queue:
         return len(self._line)
 
     async def admit(self, demands: Sequence[Demand], urgency: int) -> list[Lease] | Refusal:
-        """Leases at once, or after waiting; the last refusal if that was for nothing."""
-        ahead = self._ahead(demands, urgency) if self._line else None
+        """Leases at once, or after waiting; the last refusal if that was for nothing.
+
+        The refusal may be that of somebody ahead, with what is left for him.
+        """
+        ahead, wakes = self._ahead(demands, urgency) if self._line else None, self._wakes
         if ahead is None:
             admitted = await self._attempt(demands)
             if not isinstance(admitted, Refusal):
                 return admitted
             refusal, policy = admitted, self._policy_of(demands, admitted.scope)
         else:
-            # Another tenant's, perhaps.
-            refusal = ahead.refusal_at(self._clock()).within(self._scopes_of(demands))
-            policy = ahead.policy
+            refusal = ahead.refusal_at(self._clock(), self._scopes_of(demands))
+            policy = self._policy_of(demands, refusal.scope) or ahead.policy
         waiter = self._join(demands, urgency, refusal, policy)
-        return refusal if waiter is None else await self._wait(waiter)
+        if waiter is None:
+            return refusal
+        if self._wakes != wakes:
+            self.wake()  # for a lease that has ended while the limiter was asked
+        return await self._wait(waiter)
 
     def wake(self) -> None:
         """Something may be free now."""
+        self._wakes += 1
         if not self._line:
             return
         self._due = True
@@ -111,7 +124,7 @@ class Queue:
             return before
         now_ns, scopes = self._clock(), self._scopes_of(demands)
         for head in self._line.heads():
-            if head.refused_by & scopes and head.urgency_at(now_ns, self._aging_ns) <= urgency:
+            if head.holds & scopes and head.urgency_at(now_ns, self._aging_ns) <= urgency:
                 return head
         return None
 
@@ -122,14 +135,18 @@ class Queue:
         refusal: Refusal,
         policy: QueuePolicy | None,
     ) -> Waiter | None:
-        now_ns = self._clock()
-        if policy is None or not _in_time(refusal, now_ns, now_ns + policy.deadline_ns):
+        if policy is None:
             return None
-        if self._line.refused_by(refusal.scope) >= policy.max_waiting:
+        now_ns = self._clock()
+        full = self._line.refused_by(refusal.scope) >= policy.max_waiting
+        if full or not _in_time(refusal, now_ns, now_ns + policy.deadline_ns):
+            for demand in demands:
+                self._observer.wait_denied(demand.model, "full" if full else "deadline")
             return None
         future: asyncio.Future[list[Lease] | Refusal]
         future = asyncio.get_running_loop().create_future()
-        waiter = Waiter(next(self._arrivals), demands, urgency, now_ns, future)
+        self._arrivals += 1
+        waiter = Waiter(self._arrivals, demands, urgency, now_ns, future)
         waiter.refuse(refusal, policy, now_ns)
         waiter.keys = self._refused_keys(waiter)
         self._line.join(waiter)
@@ -139,9 +156,14 @@ class Queue:
 
     async def _wait(self, waiter: Waiter) -> list[Lease] | Refusal:
         future = waiter.future
+        ending: WaitEnding = "failed"
+        wait = Wait(self._observer, waiter.demands, waiter.since_ns)
         try:
-            return await future
+            result = await future
+            ending = _ending_of(waiter, result)
+            return result
         except asyncio.CancelledError:
+            ending = "client_gone"
             self._line.leave(waiter)
             # Admitted in the very moment in which it was given up.
             if future.done() and not future.cancelled() and future.exception() is None:
@@ -149,6 +171,8 @@ class Queue:
             self.wake()
             self._arm()
             raise
+        finally:
+            wait.end(ending, self._clock())
 
     def _end(self, waiter: Waiter, result: list[Lease] | Refusal) -> None:
         self._line.leave(waiter)
@@ -174,7 +198,7 @@ class Queue:
 
     async def _once(self) -> None:
         """Try everybody who is first, in order, past nobody who waits for the same scope."""
-        now_ns = self._clock()
+        now_ns, arrivals = self._clock(), self._arrivals
         turns = [self._turn(head, now_ns) for head in self._line.heads()]
         heapq.heapify(turns)
         closed: set[str] = set()
@@ -183,10 +207,14 @@ class Queue:
             if waiter not in self._line or closed & self._scopes_of(waiter.demands):
                 continue
             if await self._try(waiter):
+                # Who has come meanwhile may have stood behind this one.
+                self._due |= self._arrivals != arrivals
                 for follower in self._line.followers(waiter.keys):
                     heapq.heappush(turns, self._turn(follower, now_ns))
             else:
-                closed |= waiter.refused_by
+                closed |= waiter.holds
+            # Where the limiter is slow, those who are to be tried yet have a deadline, too.
+            self._expire(LATE_NS)
 
     def _turn(self, waiter: Waiter, now_ns: int) -> tuple[int, int, Waiter]:
         return waiter.urgency_at(now_ns, self._aging_ns), waiter.arrival, waiter
@@ -213,10 +241,13 @@ class Queue:
         now_ns, origin = self._clock(), waiter.refusal.scope
         policy = self._policy_of(waiter.demands, refusal.scope)
         elsewhere = refusal.scope != origin
+        waiter.crowded_out = policy is None or (
+            elsewhere and self._line.refused_by(refusal.scope) >= policy.max_waiting
+        )
         if (
             policy is None
+            or waiter.crowded_out
             or not _in_time(refusal, now_ns, waiter.since_ns + policy.deadline_ns)
-            or (elsewhere and self._line.refused_by(refusal.scope) >= policy.max_waiting)
         ):
             self._end(waiter, refusal)
             return True
@@ -234,7 +265,9 @@ class Queue:
     def _refused_keys(self, waiter: Waiter) -> tuple[Key, ...]:
         """Where it stands: the others of its models may have room for whoever comes."""
         refused = [
-            demand for demand in waiter.demands if waiter.refused_by & self._scopes_of((demand,))
+            demand
+            for demand in waiter.demands
+            if waiter.refusals.keys() & self._scopes_of((demand,))
         ]
         return keys_of(refused or waiter.demands)
 
@@ -272,9 +305,9 @@ class Queue:
                 self.wake()
         self._arm()
 
-    def _expire(self) -> None:
+    def _expire(self, late_ns: int = 0) -> None:
         now_ns = self._clock()
-        for waiter in self._line.expired(now_ns):
+        for waiter in self._line.expired(now_ns - late_ns):
             self._end(waiter, waiter.refusal_at(now_ns))
             self._due = True
 
@@ -282,6 +315,12 @@ class Queue:
 def _undo(result: list[Lease] | Refusal) -> None:
     if not isinstance(result, Refusal):
         undo_all(result)
+
+
+def _ending_of(waiter: Waiter, result: list[Lease] | Refusal) -> WaitEnding:
+    if not isinstance(result, Refusal):
+        return "admitted"
+    return "full" if waiter.crowded_out else "deadline"
 
 
 def _in_time(refusal: Refusal, now_ns: int, deadline_ns: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from millstream.errors import InvalidParameter
@@ -14,19 +15,21 @@ if TYPE_CHECKING:
 
 HEADER = "X-Adapt-Max-Tokens"
 TAKEN_HEADER = "x-max-tokens"
-_WORDS = {"1": True, "true": True, "0": False, "false": False}
+_WORDS = {"true": 1, "false": 0}
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-def adapts(request: Request, by_body: bool | None) -> bool:
-    """The word of the body (``adapt_max_tokens``), else that of the header, else no.
+def least_tokens(request: Request, by_body: bool | int | None) -> int:
+    """With how few tokens the client is content; 0 if ``max_tokens`` is not to be shortened.
 
-    Raises `InvalidParameter` for a header that is neither 1 nor 0.
+    The word of the body (``adapt_max_tokens``) counts, else that of the header; yes is 1. Raises
+    `InvalidParameter` for a header that is neither a number nor a yes or no.
     """
-    text = request.headers.get(HEADER)
-    by_header = False if text is None else _WORDS.get(text.strip().lower())
+    text = request.headers.get(HEADER, "0").strip().lower()
+    by_header = int(text) if _NUMBER.fullmatch(text) else _WORDS.get(text)
     if by_header is None:
-        raise InvalidParameter(f"{HEADER}: must be 1 or 0.", param=HEADER)
-    return by_header if by_body is None else by_body
+        raise InvalidParameter(f"{HEADER}: must be 0, 1 or a number of tokens.", param=HEADER)
+    return by_header if by_body is None else int(by_body)
 
 
 def taken_headers(generation: Generation, stream: Stream) -> dict[str, str]:

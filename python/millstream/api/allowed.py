@@ -15,8 +15,15 @@ from millstream.errors import NotAllowed
 if TYPE_CHECKING:
     from millstream.config import Settings
     from millstream.config.tenants import RouteName
+    from millstream.store.descriptor import DialectName
     from millstream.streams.orchestrator import Generation
 
+_ROUTES: dict[DialectName, RouteName] = {
+    "chat": "chat",
+    "completion": "completions",
+    "native": "streams",
+    "responses": "responses",
+}
 _UNLIMITED = TenantSettings(model_limits={})
 
 
@@ -45,9 +52,16 @@ def allowed_model(request: Request, parts: Services, name: str) -> ServedModel:
 
 
 def check_still_allowed(settings: Settings, generation: Generation) -> None:
-    """Raise `NotAllowed` if its tenant, or the tenant's use of a model, has gone meanwhile."""
+    """Raise `NotAllowed` if its tenant, or what that may use, has gone meanwhile."""
+    _check_route(settings, generation.tenant, _ROUTES[generation.dialect])
     for branch in generation.branches:
         _check_model(settings, generation.tenant, branch.model)
+
+
+def _check_route(settings: Settings, tenant: str, name: RouteName) -> None:
+    routes = tenant_settings(settings, tenant).routes
+    if routes is not None and name not in routes:
+        raise NotAllowed(f"This tenant may not call the route '{name}'.", code="route_not_allowed")
 
 
 def _check_model(settings: Settings, tenant: str, name: str) -> None:
@@ -77,11 +91,7 @@ class AllowedRoute:
         if not hasattr(request.app.state, "services"):
             # The durable streams alone, in an app without tenants.
             return
-        routes = tenant_settings(services(request).settings, tenant_of(request)).routes
-        if routes is not None and self.name not in routes:
-            raise NotAllowed(
-                f"This tenant may not call the route '{self.name}'.", code="route_not_allowed"
-            )
+        _check_route(services(request).settings, tenant_of(request), self.name)
 
 
 def route(name: RouteName) -> Any:

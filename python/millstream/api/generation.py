@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
-from millstream.api.adapting import adapts
+from millstream.api.adapting import least_tokens
 from millstream.api.allowed import allowed_model
 from millstream.api.branch import branch_request
 from millstream.api.dialect import Dialect
@@ -75,7 +75,7 @@ async def _open(
         fields=opt_ins.fields,
         resumable=opt_ins.resumable,
         integrity=opt_ins.integrity,
-        adapt=adapts(request, body.adapt_max_tokens),
+        least_tokens=least_tokens(request, body.adapt_max_tokens),
         retained=opt_ins.resumable or key is not None,
     )
     return await open_stream(request, services, generation, key)

@@ -145,7 +145,7 @@ async def _begin(
     if isinstance(opened, Refusal):
         return opened
     retained = retained_headers(opened.id) if generation.retained else {}
-    taken = taken_headers(generation, opened) if generation.adapt else {}
+    taken = taken_headers(generation, opened) if generation.least_tokens else {}
     return Opened(opened, {**limit_headers(opened), **taken, **retained}, opened)
 
 

@@ -81,7 +81,7 @@ class GenerationRequest(CompletionFields):
     model: ModelName
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
-    adapt_max_tokens: StrictBool | None = None
+    adapt_max_tokens: StrictBool | TokenCount | None = None
 
 
 class ChatCompletionRequest(GenerationRequest):
@@ -121,7 +121,7 @@ class CreateStreamRequest(BranchFields):
     integrity: StrictBool | None = None
     metadata: StrictBool | None = None
     fields: StrictBool | None = None
-    adapt_max_tokens: StrictBool | None = None
+    adapt_max_tokens: StrictBool | TokenCount | None = None
 
 
 class CancelRequest(_Body):

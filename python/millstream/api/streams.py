@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
-from millstream.api.adapting import adapts
+from millstream.api.adapting import least_tokens
 from millstream.api.allowed import route
 from millstream.api.body import read_json
 from millstream.api.branches import branch_requests, served_branches
@@ -103,7 +103,7 @@ async def _open(
         tenant,
         streamed=streamed,
         keyed=bool(key),
-        adapt=adapts(request, body.adapt_max_tokens),
+        least_tokens=least_tokens(request, body.adapt_max_tokens),
     )
     return await open_stream(request, parts, generation, key)
 
@@ -116,7 +116,7 @@ def _generation(
     *,
     streamed: bool,
     keyed: bool,
-    adapt: bool,
+    least_tokens: int,
 ) -> Generation:
     return Generation(
         route=NATIVE.object,
@@ -132,7 +132,7 @@ def _generation(
         fields=opt_ins.fields,
         resumable=opt_ins.resumable,
         integrity=opt_ins.integrity,
-        adapt=adapt,
+        least_tokens=least_tokens,
         retained=opt_ins.resumable or keyed,
         background=not streamed,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from millstream.admission import Admission
 from millstream.assembly.limiter import open_limiter
@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AsyncExitStack
 
+    from millstream.admission.queue_observer import QueueObserver
     from millstream.admission.valkey import LimiterObserver
     from millstream.assembly.companions import Companions
     from millstream.config import Settings
+
+    class AdmissionObserver(LimiterObserver, QueueObserver, Protocol):
+        """What the limiter and its queue tell about themselves."""
+
 
 PATIENCE_SECONDS = 5.0
 """How long a worker waits for one that it takes the place of."""
@@ -29,7 +34,7 @@ async def open_admission(
     *,
     others: Companions,
     clock: Callable[[], int],
-    observer: LimiterObserver | None = None,
+    observer: AdmissionObserver | None = None,
 ) -> Admission:
     """The limits of the settings; the stack hands over what is still on its way, in the end.
 
@@ -43,7 +48,7 @@ async def open_admission(
     stack.push_async_callback(limiter.close)
     await limiter.start()
     poll_ns = None if settings.limiter.kind == "memory" else POLL_NS
-    return Admission(limiter, book_of(settings), clock=clock, poll_ns=poll_ns)
+    return Admission(limiter, book_of(settings), clock=clock, poll_ns=poll_ns, observer=observer)
 
 
 def granted_by_each() -> ConfigError:

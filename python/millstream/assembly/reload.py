@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from millstream.assembly.admission import granted_by_each
 from millstream.assembly.limits import check_limits, counted_here
+from millstream.assembly.reload_observer import ReloadObserver, ReloadSource, Unheard
 from millstream.config import Document, LiveSettings, Loaded, Settings
 from millstream.config.extras import needed_by
 from millstream.config.sources import read_document
@@ -54,13 +55,19 @@ class Reloader:
         self._documents: Documents | None = None
 
     async def start(
-        self, stack: AsyncExitStack, *, several_workers: Callable[[], bool] = lambda: False
+        self,
+        stack: AsyncExitStack,
+        *,
+        several_workers: Callable[[], bool] = lambda: False,
+        observer: ReloadObserver | None = None,
     ) -> None:
         """Follow the file and the others until ``stack`` ends; returns when up to date with both.
 
         Whoever is to hear of the changes has subscribed before. While there are
         ``several_workers``, no limits come that each of them would grant.
         """
+        self._observer = observer or Unheard()
+        self._observer.config_revision(self.live.revision)
         loaded, settings = self._loaded, self.live.current
         if loaded is None:
             return
@@ -107,17 +114,18 @@ class Reloader:
         try:
             document = await asyncio.to_thread(read_document, path)
         except ConfigError as error:
-            self._refuse(str(path), error)
+            self._refuse(str(path), error, "file")
             return
         if document == self._seen:
             return
         self._seen = document
         if not document.text.strip():
             # Half written, most likely; and its tenants would all be gone.
-            self._refuse(str(path), ConfigError("is empty"))
+            self._refuse(str(path), ConfigError("is empty"), "file")
         elif self._superseded(document):
             _log.warning("config_superseded", source=document.origin, by=self.live.source)
-        elif await self._apply(document):
+            self._observer.config_reloaded("file", "superseded")
+        elif await self._apply(document, "file"):
             # It is newer than what has held so far, whatever the clocks say.
             self._held_ns = max(time_ns(), self._held_ns + 1)
             self._untold = Document(self._held_ns, document.text, document.origin)
@@ -174,13 +182,13 @@ class Reloader:
         try:
             document = await documents.read()
         except ConfigError as error:
-            self._refuse("document", error)
+            self._refuse("document", error, "document")
             return
         if document is None or document == self._handled:
             return
         if new or document.written_ns > self._held_ns:
             self._handled = document
-            if await self._apply(document):
+            if await self._apply(document, "document"):
                 self._held_ns = document.written_ns
 
     def _reached(self) -> None:
@@ -195,12 +203,13 @@ class Reloader:
 
     # --- both -----------------------------------------------------------------------------------
 
-    async def _apply(self, document: Document) -> bool:
+    async def _apply(self, document: Document, source: ReloadSource) -> bool:
         """Put the settings of this document in force; False if they cannot be."""
         if self._loaded is None:
             return False
         if document.text == self._applied and self.live.last_error is None:
             # The news of our own change, or of the same file at another worker.
+            self._observer.config_reloaded(source, "unchanged")
             return True
         needed = self.live.restart_needed
         try:
@@ -208,13 +217,15 @@ class Reloader:
             self._check_alone(change.settings)
             changed = self.live.replace(change, source=document.origin)
         except ConfigError as error:
-            self._refuse(document.origin, error)
+            self._refuse(document.origin, error, source)
             return False
         except Exception as error:
             _log.error("config_failed", error=error, source=document.origin)
-            self._refuse(document.origin, error)
+            self._refuse(document.origin, error, source)
             return False
         self._applied = document.text
+        self._observer.config_revision(self.live.revision)
+        self._observer.config_reloaded(source, "applied" if changed else "unchanged")
         if changed:
             _log.info("config_reloaded", revision=self.live.revision, source=document.origin)
         if self.live.restart_needed and self.live.restart_needed != needed:
@@ -235,8 +246,9 @@ class Reloader:
         if come and self._several_workers():
             raise granted_by_each()
 
-    def _refuse(self, source: str, error: Exception) -> None:
-        reason = self.live.refuse(source, str(error) or type(error).__name__)
+    def _refuse(self, origin: str, error: Exception, source: ReloadSource) -> None:
+        reason = self.live.refuse(origin, str(error) or type(error).__name__)
+        self._observer.config_reloaded(source, "refused")
         _log.warning("config_refused", reason=reason, revision=self.live.revision)
 
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from millstream.admission import KIBIBYTE, Demand
+from millstream.admission import KIBIBYTE, Demand, estimated_cost
 
 if TYPE_CHECKING:
-    from millstream.admission import Admission
+    from collections.abc import Sequence
+
+    from millstream.admission import Admission, Lease
     from millstream.streams.orchestrator import BranchRequest, Generation
 
 
@@ -31,6 +33,7 @@ def demands_of(generation: Generation, admission: Admission, log_bytes: int) -> 
             branch.cost,
             prompt_tokens=len(branch.prompt),
             kibibytes=share if holds else 0,
+            least_tokens=_least(branch, generation.least_tokens),
         )
         for branch, holds in zip(generation.branches, limited, strict=True)
     ]
@@ -45,36 +48,25 @@ def log_bytes(generation: Generation, admission: Admission, own: int) -> int:
     return min([own, *(cap for cap in caps if cap is not None)])
 
 
-async def adapted(generation: Generation, admission: Admission) -> Generation:
-    """The same for what the token limits have left at this moment, evenly shared by its branches.
-
-    Where nothing is left, the same for what they grant at most: then the limits have the word, and
-    say how long to wait instead of that no waiting would help. Unchanged where everything fits, or
-    never would.
-    """
-    shares = len(generation.branches)
-    branches = [
-        await _adapted(branch, generation.tenant, admission, shares)
-        for branch in generation.branches
-    ]
-    return msgspec.structs.replace(generation, branches=tuple(branches))
+def granted(generation: Generation, leases: Sequence[Lease]) -> Generation:
+    """The same for what has been reserved, where that is less than was asked for."""
+    if not generation.least_tokens:
+        return generation
+    branches = zip(generation.branches, leases, strict=True)
+    return msgspec.structs.replace(
+        generation, branches=tuple(_granted(branch, lease.tokens) for branch, lease in branches)
+    )
 
 
-async def _adapted(
-    branch: BranchRequest, tenant: str, admission: Admission, shares: int
-) -> BranchRequest:
-    tokens = (await admission.peek(tenant, branch.model)).tokens
-    if tokens is None or branch.cost <= tokens.remaining // shares:
+def _granted(branch: BranchRequest, tokens: int) -> BranchRequest:
+    if branch.cost <= tokens:
         return branch
-    params, prompt = branch.params, len(branch.prompt)
-    for affordable in (tokens.remaining, _most_tokens(admission, tenant, branch.model)):
-        params = branch.engine.adapted(params, prompt, affordable // shares)
-        if params != branch.params:
-            break
+    params = branch.engine.adapted(branch.params, len(branch.prompt), tokens)
     return msgspec.structs.replace(branch, params=params)
 
 
-def _most_tokens(admission: Admission, tenant: str, model: str) -> int:
-    """What the tightest limit on tokens grants while nobody uses it; 0 if there is none."""
-    limits = [scoped.limits.tokens for scoped in admission.scopes(tenant, model)]
-    return min((tokens.limit for tokens in limits if tokens is not None), default=0)
+def _least(branch: BranchRequest, least_tokens: int) -> int | None:
+    if not least_tokens:
+        return None
+    params = branch.params
+    return estimated_cost(len(branch.prompt), min(least_tokens, params.max_tokens), params.n)

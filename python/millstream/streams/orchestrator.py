@@ -16,7 +16,7 @@ from millstream.errors import EngineUnavailable
 from millstream.store.descriptor import BranchDescriptor, Descriptor, DialectName
 from millstream.store.recording import Recording
 from millstream.streams.branch import BranchRun, Deadlines
-from millstream.streams.demands import adapted, demands_of, log_bytes
+from millstream.streams.demands import demands_of, granted, log_bytes
 from millstream.streams.stream import Stream
 from millstream.types import Outcome, SamplingParams
 
@@ -65,8 +65,8 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """RFC 9218: whoever waits for a limit with a lower number goes first."""
     flow_id: str = ""
     """Name of the whole piece of work that this is part of, across services."""
-    adapt: bool = False
-    """Shorten ``max_tokens`` to what the limits have left, instead of being refused."""
+    least_tokens: int = 0
+    """Content with as few of ``max_tokens``, if the limits have no more left; 0 is all or none."""
     include_usage: bool = False
     metadata: bool = False
     fields: bool = False
@@ -137,8 +137,6 @@ class Orchestrator:
         where waiting would not help, and what ``permitted`` does; nothing is charged then.
         """
         self._check_staying()
-        if generation.adapt:
-            generation = await adapted(generation, self.admission)
         bound = log_bytes(generation, self.admission, _own_log_bytes(generation))
         demands = demands_of(generation, self.admission, bound)
         admitted = await self.admission.admit(demands, urgency=generation.urgency)
@@ -148,6 +146,7 @@ class Orchestrator:
             # It may have waited: the server leaves, the engine may have gone, or the tenant.
             self._check_staying()
             self._permitted(generation)
+            generation = granted(generation, admitted)
             stream = self._begin(generation, admitted, stream_id or new_stream_id(), bound)
         except BaseException:
             undo_all(admitted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -58,6 +59,17 @@ class Metrics:
         self._store_bytes = _counter(names.STORE_WRITTEN_BYTES)
         self._retained_streams = _gauge(names.STORE_RETAINED_STREAMS, mode="livesum")
         self._retained_bytes = _gauge(names.STORE_RETAINED_BYTES, mode="livesum")
+        self._waiting = _gauge(names.ADMISSION_WAITING, "model", mode="livesum")
+        self._waits = _counter(names.ADMISSION_WAITS, "model", "outcome")
+        self._wait = _histogram(names.ADMISSION_WAIT, names.ADMISSION_WAIT_BUCKETS)
+        self._reloads = _counter(names.CONFIG_RELOADS, "source", "result")
+        self._revision = _gauge(names.CONFIG_REVISION, mode="livemax")
+        self._config_valid = _gauge(names.CONFIG_VALID, mode="livemin")
+        self._config_valid.set(1)
+        for labels in product(names.SCOPE_KINDS, names.DIMENSIONS):
+            self._refusals.labels(*labels)
+        for labels in product(names.RELOAD_SOURCES, names.RELOAD_RESULTS):
+            self._reloads.labels(*labels)
         for model in self._models:
             self._declare(model)
 
@@ -107,6 +119,31 @@ class Metrics:
         """A limit refused: ``scope`` is its kind (`global`, `model`), never a key."""
         self._refusals.labels(scope, dimension).inc()
 
+    def wait_began(self, model: str) -> None:
+        """A request waits for a limit."""
+        self._waiting.labels(self._model(model)).inc()
+
+    def wait_ended(self, model: str, ending: str, seconds: float) -> None:
+        """A request waits no more."""
+        name = self._model(model)
+        self._waiting.labels(name).dec()
+        self._wait.labels(name).observe(seconds)
+        self._waits.labels(name, ending).inc()
+
+    def wait_denied(self, model: str, ending: str) -> None:
+        """A request was refused instead of waiting."""
+        self._waits.labels(self._model(model), ending).inc()
+
+    def config_reloaded(self, source: str, result: str) -> None:
+        """This worker has looked at a configuration: ``result`` is one of `ReloadResult`."""
+        self._reloads.labels(source, result).inc()
+        if result != "superseded":
+            self._config_valid.set(int(result != "refused"))
+
+    def config_revision(self, revision: int) -> None:
+        """The number of the settings that this worker goes by."""
+        self._revision.set(revision)
+
     def engine(
         self, name: str, *, running: int, waiting: int, pages_used: int, pages_total: int
     ) -> None:
@@ -155,6 +192,10 @@ class Metrics:
         self._detached.labels(model)
         self._first_token.labels(model)
         self._inter_token.labels(model)
+        self._waiting.labels(model)
+        self._wait.labels(model)
+        for ending in names.WAIT_ENDINGS:
+            self._waits.labels(model, ending)
         for counter in (self._tokens, self._partial_tokens):
             counter.labels(model, "prompt")
             counter.labels(model, "completion")
@@ -170,7 +211,9 @@ def _counter(name: str, *labels: str) -> Counter:
     return Counter(name, names.HELP[name], labels, registry=None)
 
 
-def _gauge(name: str, *labels: str, mode: Literal["livesum", "livemin", "livemostrecent"]) -> Gauge:
+def _gauge(
+    name: str, *labels: str, mode: Literal["livesum", "livemin", "livemax", "livemostrecent"]
+) -> Gauge:
     return Gauge(name, names.HELP[name], labels, registry=None, multiprocess_mode=mode)
 
 

@@ -19,6 +19,12 @@ ENGINE_BATCH_SIZE = "millstream_engine_batch_size"
 QUEUE_DEPTH = "millstream_queue_depth"
 KV_BLOCKS_USED = "millstream_kv_blocks_used"
 KV_BLOCKS = "millstream_kv_blocks"
+ADMISSION_WAITING = "millstream_admission_waiting"
+ADMISSION_WAITS = "millstream_admission_waits_total"
+ADMISSION_WAIT = "millstream_admission_wait_seconds"
+CONFIG_RELOADS = "millstream_config_reloads_total"
+CONFIG_REVISION = "millstream_config_revision"
+CONFIG_VALID = "millstream_config_last_reload_successful"
 LIMITER_UP = "millstream_limiter_up"
 STORE_UP = "millstream_store_up"
 STORE_ERRORS = "millstream_store_errors_total"
@@ -28,6 +34,11 @@ STORE_RETAINED_STREAMS = "millstream_store_retained_streams"
 STORE_RETAINED_BYTES = "millstream_store_retained_bytes"
 
 OTHER_MODEL = "other"
+WAIT_ENDINGS = ("admitted", "full", "deadline", "client_gone", "failed")
+RELOAD_SOURCES = ("file", "document")
+RELOAD_RESULTS = ("applied", "unchanged", "refused", "superseded")
+SCOPE_KINDS = ("global", "tenant", "model", "tenant_model")
+DIMENSIONS = ("requests", "tokens", "concurrency", "bytes")
 
 # OpenTelemetry's boundaries for `gen_ai.server.time_to_first_token`, with vLLM's upper ones and
 # 2, which objectives like to name.
@@ -43,6 +54,11 @@ INTER_TOKEN_BUCKETS = (
     *(1.0, 2.5, 5.0, 10.0),
 )
 
+# A queue's deadline is 10 s unless it is set.
+ADMISSION_WAIT_BUCKETS = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+)
+
 HELP = {
     REQUESTS: "Requests that ended, by route, model and how they ended",
     ACTIVE_STREAMS: "Streams between admission and outcome",
@@ -52,6 +68,12 @@ HELP = {
     TOKENS: "Tokens of prompts and of completions",
     PARTIAL_TOKENS: "Those of them that were spent on answers which did not come to their end",
     LIMITER_REFUSALS: "Requests that a limit refused, by scope and dimension",
+    ADMISSION_WAITING: "Requests that wait for a limit",
+    ADMISSION_WAITS: "Requests that a limit with a queue did not admit at once, by how that ended",
+    ADMISSION_WAIT: "Seconds that requests waited for a limit, however that ended",
+    CONFIG_RELOADS: "Configurations that a worker looked at since its start, by what they came to",
+    CONFIG_REVISION: "Number of the settings in force, the highest of all workers",
+    CONFIG_VALID: "1 while every worker took over the last configuration, 0 while one refused it",
     HUB_DROPPED: "Records of an engine whose stream had ended",
     ENGINE_BATCH_SIZE: "Requests that the engine decodes together",
     QUEUE_DEPTH: "Requests that wait in the engine",

@@ -121,8 +121,8 @@ async def test_who_is_refused_behind_another_tenant_hears_nothing_of_its_limits(
     assert (refusal.scope, refusal.dimension) == ("model:m", "concurrency")
     headers = refusal_headers(refusal)
     assert "777" not in "".join(headers.values())
-    assert headers["ratelimit"] == '"concurrency";r=0'
-    assert {scope for scope, _ in refusal.limits} == {"model:m"}
+    assert headers["ratelimit"] == '"tokens";r=999;t=0, "concurrency";r=0'
+    assert {scope for scope, _ in refusal.limits} == {"model:m", "tenant:other"}
     held[0].undo()
     assert not isinstance(await waiting, Refusal)
 
@@ -402,18 +402,6 @@ async def test_the_successor_of_a_cancelled_waiter_is_tried_at_once(rooms: list[
     room.tasks["large"].cancel()
     await settle()
     assert room.order == ["a", "small"]
-
-
-async def test_other_limits_hold_for_those_who_wait_already(rooms: list[Room]) -> None:
-    room = room_of(rooms, ONE)
-    for name in "abc":
-        await room.ask(name)
-    room.admission.replace(LimitBook(Limits(concurrency=2, queue=QUEUE)))
-    await settle()
-    assert room.order == ["a", "b"]
-    room.admission.replace(LimitBook(Limits(concurrency=2)))
-    await settle()
-    assert room.refusal("c").dimension == "concurrency"
 
 
 async def test_those_who_wait_can_be_turned_away(rooms: list[Room]) -> None:

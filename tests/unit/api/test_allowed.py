@@ -198,7 +198,12 @@ def test_a_tenant_that_is_removed_while_its_body_arrives_may_do_nothing(
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("few", "model_not_allowed"), ("gone", "unknown_tenant")]
+    ("name", "code"),
+    [
+        ("few", "model_not_allowed"),
+        ("gone", "unknown_tenant"),
+        ("chats", "route_not_allowed"),
+    ],
 )
 def test_who_has_waited_is_asked_again(settings: Settings, name: str, code: str) -> None:
     guarded = settings.model_copy(

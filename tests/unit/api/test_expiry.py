@@ -107,7 +107,7 @@ class Asking:
             yield answer, task
         finally:
             stays.set()
-            await asyncio.wait_for(task, 5)
+            await asyncio.wait_for(task, 120)
 
     async def _call(
         self,

@@ -116,6 +116,19 @@ def test_one_wrong_byte_of_a_text_is_seen_or_changes_nothing(
     assert pieces == texts
 
 
+def test_a_damaged_epoch_hides_nothing_that_comes_after() -> None:
+    log = written(["a", "b"])
+    reading = follower()
+    assert reading.next_attempt(0.0) is not None
+    reading.answered(200, EVENTS)
+    pieces = [
+        piece.text for piece in reading.feed(body(log).replace(b"id: 1-1-", b"id: 3-1-"), 0.0)
+    ]
+    reading.cut()
+    assert [*pieces, *read(reading, log, [])] == ["a", "b"]
+    assert reading.transcript.outcome is Outcome.COMPLETED
+
+
 @given(texts=st.lists(st.text("ab", max_size=3), min_size=1, max_size=20), data=st.data())
 @settings(max_examples=100, deadline=None)
 def test_damage_that_stays_is_never_given_out(texts: list[str], data: st.DataObject) -> None:

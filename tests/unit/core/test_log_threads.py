@@ -31,7 +31,7 @@ class Checkpoints:
     def wait(self) -> None:
         # Nothing is appended meanwhile that could wake a reader which this record left asleep.
         for _ in range(READERS):
-            assert self.reached.acquire(timeout=20), "a wake was lost"
+            assert self.reached.acquire(timeout=120), "a wake was lost"
 
 
 def follow(log: _core.Log, seen: list[str], checkpoints: Checkpoints) -> None:

@@ -180,7 +180,7 @@ async def test_readers_see_that_their_stream_has_expired() -> None:
 
     streams.sweep(5 * SECOND)
 
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, 120)
 
 
 async def test_readers_are_let_go_when_the_worker_leaves() -> None:
@@ -196,5 +196,5 @@ async def test_readers_are_let_go_when_the_worker_leaves() -> None:
     leaving[0] = True
     streams.sweep(1)
 
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, 120)
     assert streams.leaving

@@ -1,69 +1,15 @@
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, values
-from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client import CollectorRegistry
 
 from millstream.telemetry import names
 from millstream.telemetry.bulk_histogram import BulkHistogram
 from millstream.telemetry.metrics import Metrics
-from millstream.telemetry.shared_files import VARIABLE
-
-# What another worker of the same server would do, then it hangs on until its input closes.
-OTHER_WORKER = """
-import pathlib, sys
-from millstream.telemetry.metrics import Metrics
-metrics = Metrics(["chat"], pathlib.Path(sys.argv[1]))
-metrics.request("/v1/chat/completions", "chat", "completed")
-metrics.stream_opened("chat")
-metrics.engine("local", running=5, waiting=6, pages_used=7, pages_total=8)
-print("counted", flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.fixture(autouse=True)
-def _restored_client_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`Metrics` sets globals of the client library, which end with the test."""
-    monkeypatch.setenv(VARIABLE, os.environ.get(VARIABLE, ""))
-    monkeypatch.setattr(values, "ValueClass", values.ValueClass)
-
-
-@pytest.fixture
-def metrics(tmp_path: Path) -> Metrics:
-    return Metrics(["chat"], tmp_path)
-
-
-@pytest.fixture
-def other_worker(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        [sys.executable, "-c", OTHER_WORKER, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "counted\n"
-        yield process
-        process.kill()
-
-
-def read(metrics: Metrics) -> dict[str, float]:
-    """Every sample of an exposition as `name{a="b"}`, labels sorted."""
-    body, content_type = metrics.render()
-    assert content_type.startswith("text/plain")
-    samples = {}
-    for family in text_string_to_metric_families(body.decode()):
-        for sample in family.samples:
-            labels = ",".join(f'{key}="{value}"' for key, value in sorted(sample.labels.items()))
-            samples[f"{sample.name}{{{labels}}}"] = sample.value
-    return samples
+from tests.unit.telemetry.exposition import read
 
 
 def test_requests_are_counted_by_route_model_and_outcome(metrics: Metrics) -> None:
@@ -82,7 +28,7 @@ def test_a_model_that_is_not_served_is_counted_as_other(metrics: Metrics) -> Non
     for index in range(100):
         metrics.request("/v1/completions", f"typo-{index}", "model_not_found")
 
-    counted = {key: value for key, value in read(metrics).items() if "requests" in key}
+    counted = {key: value for key, value in read(metrics).items() if value and "requests" in key}
 
     assert list(counted.values()) == [100]
     assert 'model="other"' in next(iter(counted))

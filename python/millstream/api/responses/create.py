@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from millstream.admission import Refusal
 from millstream.api.accept import framing_for
-from millstream.api.adapting import adapts
+from millstream.api.adapting import least_tokens
 from millstream.api.allowed import allowed_model, route
 from millstream.api.body import read_json
 from millstream.api.branch import branch_request
@@ -87,7 +87,7 @@ async def _open(
     generation = msgspec.structs.replace(
         _generation(body, branch, lasts, tenant=tenant, stream_id=stream_id),
         metadata=_metadata(request, body),
-        adapt=adapts(request, body.adapt_max_tokens),
+        least_tokens=least_tokens(request, body.adapt_max_tokens),
     )
     return await open_stream(request, parts, generation, key, stream_id=stream_id)
 

@@ -66,7 +66,7 @@ class ResponsesRequest(SamplingFields):
     background: StrictBool | None = None
     store: StrictBool | None = None
     max_output_tokens: TokenCount | None = None
-    adapt_max_tokens: StrictBool | None = None
+    adapt_max_tokens: StrictBool | TokenCount | None = None
     text: TextOptions | None = None
     include: Annotated[list[StrictStr], Field(fail_fast=True, max_length=64)] | None = None
     metadata: (

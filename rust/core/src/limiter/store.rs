@@ -77,12 +77,12 @@ impl Shard {
                 0
             };
             let entry = &mut self.entries[self.cursor];
-            let spared = std::mem::take(&mut entry.referenced) && !full;
-            if spared || entry.owner == Owner::Vacant {
+            if entry.owner == Owner::Vacant {
                 continue;
             }
             entry.advance(reading);
-            if entry.is_idle() {
+            let spared = std::mem::take(&mut entry.referenced) && !full;
+            if !spared && entry.is_idle() {
                 self.forget(self.cursor);
             }
         }

@@ -42,11 +42,11 @@ class Client:
         return [(event.event, event.data) for event in SseParser().feed(self.body)]
 
     async def sees(self, needle: bytes) -> None:
-        await until_true(lambda: needle in self.body, seconds=10)
+        await until_true(lambda: needle in self.body)
 
     async def ends(self) -> bool:
         """Whether the body was complete when the response ended."""
-        await asyncio.wait_for(self.task, 10)
+        await asyncio.wait_for(self.task, 120)
         return self.messages[-1].get("more_body") is False
 
 
@@ -61,7 +61,7 @@ async def clients() -> AsyncIterator[list[Client]]:
     yield clients
     for client in clients:
         client.left.set()
-        await asyncio.wait_for(client.task, 10)
+        await asyncio.wait_for(client.task, 120)
 
 
 def reader(stand: Stand, of: DurableStream, clients: list[Client], position: int = 0) -> Client:
