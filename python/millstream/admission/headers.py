@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from millstream.admission.meters import HELD, Reading, Readings
+from millstream.admission.meters import DIMENSIONS, HELD, Reading, Readings
 from millstream.admission.policies import (
     KIBIBYTE,
     NANOSECONDS_PER_MILLISECOND,
@@ -20,7 +20,7 @@ from millstream.admission.policies import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from millstream.admission.base import ScopedLimits
     from millstream.admission.leases import Lease, Refusal
@@ -55,6 +55,9 @@ def ratelimit_headers(snapshot: Snapshot, scopes: Iterable[ScopedLimits] = ()) -
 
 def lease_headers(leases: Sequence[Lease]) -> dict[str, str]:
     """What is left after these reservations."""
+    if len(leases) == 1:
+        # Nearly always, and then nothing is to be compared.
+        return ratelimit_headers(leases[0].snapshot, leases[0].limits)
     return ratelimit_headers(tightest([lease.snapshot for lease in leases]), _limits_of(leases))
 
 
@@ -142,22 +145,14 @@ def _openai_fields(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _ietf_fields(snapshot: Snapshot, limits: dict[str, Limits]) -> dict[str, str]:
-    meters = tuple(_metered(snapshot))
+    read: list[tuple[Dimension, Meter | None]]
+    read = [(dimension, getattr(snapshot, dimension)) for dimension in DIMENSIONS]
+    meters = [(dimension, meter) for dimension, meter in read if meter is not None]
     if not meters:
         return {}
-    return {
-        "ratelimit-policy": ", ".join(
-            _policy(dimension, meter.limit, limits.get(meter.scope)) for dimension, meter in meters
-        ),
-        "ratelimit": ", ".join(_left(dimension, meter) for dimension, meter in meters),
-    }
-
-
-def _metered(snapshot: Snapshot) -> Iterator[tuple[Dimension, Meter]]:
-    for dimension in _UNITS:
-        meter: Meter | None = getattr(snapshot, dimension)
-        if meter is not None:
-            yield dimension, meter
+    policies = [_policy(name, meter.limit, limits.get(meter.scope)) for name, meter in meters]
+    left = [_left(name, meter) for name, meter in meters]
+    return {"ratelimit-policy": ", ".join(policies), "ratelimit": ", ".join(left)}
 
 
 @lru_cache(maxsize=1024)  # a policy lasts, and its exact fractions cost more than all the rest

@@ -46,22 +46,18 @@ def chain(
         Middleware(RequestIdMiddleware),
         # Around whatever may refuse: a refusal is an outcome too.
         *([Middleware(HookMiddleware, hooks=hooks)] if hooks else []),
-        _authentication(settings, authenticator, audit),
+        Middleware(
+            AuthenticationMiddleware,
+            authenticator=authenticator,
+            audit=audit,
+            # Which stands further in: nothing is passed on to it from here.
+            refusals=AccessLogMiddleware if settings.log.access else None,
+        ),
         *_quota(settings, reloads=reloads),
         *([Middleware(AuditMiddleware, audit=audit)] if settings.audit.kind != "off" else []),
         *([Middleware(AccessLogMiddleware)] if settings.log.access else []),
         Middleware(FailureMiddleware),
     ]
-
-
-def _authentication(
-    settings: Settings, authenticator: Authenticator, audit: AuditLog
-) -> Middleware:
-    # The access log stands further in, and whoever refuses here passes nothing on to it.
-    refusals = AccessLogMiddleware if settings.log.access else None
-    return Middleware(
-        AuthenticationMiddleware, authenticator=authenticator, audit=audit, refusals=refusals
-    )
 
 
 def _quota(settings: Settings, *, reloads: bool) -> list[Middleware]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
 
 from millstream.admission.base import ScopedLimits
@@ -23,17 +24,30 @@ Scopes = Callable[["Scope"], tuple[ScopedLimits, ...]]
 def client_address_scopes(limits: Limits) -> Scopes:
     """Each address has these limits for itself; so have all clients without one together.
 
-    The address is the connection's: behind a proxy that is the proxy's, unless the server or a
-    middleware further out has put the client's in its place.
+    Of IPv6 it is each network of 64 bits: that many addresses every client has, and could take a
+    new one for each request. The address is the connection's: behind a proxy that is the proxy's,
+    unless the server or a middleware further out has put the client's in its place.
     """
 
     of = _remembering("address", limits)
 
     def scopes(scope: Scope) -> tuple[ScopedLimits, ...]:
         client = scope.get("client")
-        return of(client[0] if client else "")
+        return of(_network(client[0]) if client else "")
 
     return scopes
+
+
+def _network(address: str) -> str:
+    if ":" not in address:
+        return address
+    try:
+        parsed = IPv6Address(address)
+    except ValueError:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return f"{IPv6Address(int(parsed) >> 64 << 64)}/64"
 
 
 def tenant_scopes(limits: Limits) -> Scopes:

@@ -12,6 +12,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from millstream._core import JwtError, JwtVerifier
 from tests.reference.jwt_tokens import (
+    CLAIMS,
     NOW,
     PUBLIC,
     SECRET,
@@ -137,6 +138,18 @@ def test_a_key_that_does_not_fit_is_left_out(changed: dict[str, Any], why: str) 
     assert left_out[0].startswith("key 0: ")
     assert why in left_out[0]
     assert reason(made, signed(number=0, kid="k0")) == "unknown_key"
+
+
+@pytest.mark.parametrize("of_key", [None, "EdDSA", "Ed25519"])
+@pytest.mark.parametrize("of_token", ["EdDSA", "Ed25519"])
+def test_ed25519_goes_by_its_newer_name_too(of_key: str | None, of_token: str) -> None:
+    """RFC 9864."""
+    made = verifier(public_jwk("EdDSA", alg=of_key))
+    head = json.dumps({"alg": of_token, "kid": "k0"}).encode()
+    text = f"{encoded(head)}.{encoded(json.dumps(CLAIMS).encode())}"
+    token = f"{text}.{encoded(private_key('EdDSA').sign(text.encode()))}"
+
+    assert made.verify(token, NOW).subject == CLAIMS["sub"]
 
 
 @pytest.mark.parametrize(

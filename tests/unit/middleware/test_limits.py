@@ -224,6 +224,26 @@ async def test_each_address_has_its_own_limits(bench: Bench) -> None:
     assert await status_of(limited, "192.0.2.2") == 200
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "is_same"),
+    [
+        ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2", True),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+        ("unix:/run/a", "unix:/run/b", False),
+    ],
+)
+def test_a_client_has_a_whole_network_of_ipv6_addresses(
+    first: str, second: str, is_same: bool
+) -> None:
+    scopes = client_address_scopes(LIMITS)
+    of_first, of_second = (scopes({"client": (address, 1)}) for address in (first, second))
+    assert (of_first is of_second) is is_same
+    assert (of_first == of_second) is is_same
+
+
 async def test_each_tenant_has_its_own_limits_and_nobody_shares_one(bench: Bench) -> None:
     limited = LimitMiddleware(
         answers, bench.limiter, tenant_scopes(Limits(requests=RequestRate(1, 1)))

@@ -12,26 +12,16 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// The algorithm of this registered name; names are case-sensitive.
+    /// The algorithm of this registered name; names are case-sensitive. RFC 9864 calls Ed25519 by its
+    /// own name and deprecates `EdDSA`, which here has never meant another curve.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "RS256" => Some(Self::Rs256),
             "ES256" => Some(Self::Es256),
-            "EdDSA" => Some(Self::EdDsa),
+            "EdDSA" | "Ed25519" => Some(Self::EdDsa),
             "HS256" => Some(Self::Hs256),
             _ => None,
-        }
-    }
-
-    /// Its registered name.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Rs256 => "RS256",
-            Self::Es256 => "ES256",
-            Self::EdDsa => "EdDSA",
-            Self::Hs256 => "HS256",
         }
     }
 

@@ -57,12 +57,14 @@ mod tests {
         assert_eq!(header.algorithm, Algorithm::Es256);
         assert_eq!(header.kid.as_deref(), Some("a"));
         assert!(read(r#"{"alg":"RS256"}"#).unwrap().kid.is_none());
+        let newer = read(r#"{"alg":"Ed25519"}"#).unwrap();
+        assert_eq!(newer.algorithm, Algorithm::EdDsa);
     }
 
     #[test]
     fn names_of_algorithms_are_exact() {
         for name in [
-            "none", "None", "NONE", "rs256", "RS256 ", "RS384", "eddsa", "",
+            "none", "None", "NONE", "rs256", "RS256 ", "RS384", "eddsa", "ed25519", "Ed448", "",
         ] {
             let refused = read(&format!(r#"{{"alg":"{name}"}}"#)).err();
             assert_eq!(refused, Some(JwtError::Algorithm), "{name}");

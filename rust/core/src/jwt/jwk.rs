@@ -72,8 +72,8 @@ fn read_key(json: &str, algorithms: &[Algorithm]) -> Result<Key, Unusable> {
     let jwk: Jwk =
         serde_json::from_str(json).map_err(|error| Unusable::NoKey(error.to_string()))?;
     let algorithm = algorithm_of(&jwk).ok_or(Unusable::Type)?;
-    let named = jwk.alg.as_deref().unwrap_or(algorithm.as_str());
-    if named != algorithm.as_str() || !algorithms.contains(&algorithm) {
+    let named = jwk.alg.as_deref().map_or(Some(algorithm), Algorithm::parse);
+    if named != Some(algorithm) || !algorithms.contains(&algorithm) {
         return Err(Unusable::Algorithm);
     }
     if !is_for_signatures(&jwk) {
