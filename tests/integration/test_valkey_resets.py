@@ -39,9 +39,7 @@ def test_a_limiter_goes_on_counting_in_valkey(valkey: ValkeyServer) -> None:
     on_the_serving_loop(scenario())
 
 
-def test_a_store_goes_on_storing(
-    valkey: ValkeyServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_store_goes_on_storing(valkey: ValkeyServer, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with relay_to(valkey.port) as relay:
             workers = Workers(valkey)
