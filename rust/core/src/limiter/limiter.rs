@@ -17,7 +17,8 @@ static NEXT_LIMITER: AtomicU64 = AtomicU64::new(1);
 #[derive(Clone, Copy, Debug)]
 pub struct LimiterOptions {
     /// Keys that are kept, divided evenly among the shards; the others of a shard share one
-    /// overflow key per quota.
+    /// overflow key per quota. One that gets a place of its own later has used what that one has;
+    /// what its open leases hold stays with that one.
     pub max_keys: usize,
     /// Independent locks.
     pub shards: usize,
