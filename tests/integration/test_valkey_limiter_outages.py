@@ -74,6 +74,11 @@ TROUBLES = {
         lambda server: server.client.config_set("maxmemory", 0),
         (18, 860, 9),
     ),
+    "demoted": Trouble(
+        lambda server: server.client.replicaof("127.0.0.1", 1),
+        lambda server: server.client.replicaof("NO", "ONE"),
+        (18, 860, 9),
+    ),
 }
 
 

@@ -39,7 +39,9 @@ impl Default for LimiterOptions {
 /// Several keys checked together, all or nothing, and charged at once.
 ///
 /// Every method takes the clock's reading; none waits, but for the short locks of the shards,
-/// which are always taken in ascending order.
+/// which are always taken in ascending order. Readings of several threads may come out of order: one
+/// that lies behind another by more than a key's longest window is taken for a clock that was
+/// set back.
 #[derive(Debug)]
 pub struct Limiter {
     id: u64,
