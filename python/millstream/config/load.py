@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from millstream.config.document import Document
 from millstream.config.problems import describe, translate
 from millstream.config.settings import Settings
-from millstream.config.sources import PREFIX, Keys, Sources, collect, find_file, read_document
+from millstream.config.sources import PREFIX, Sources, collect, find_file, read_document
+from millstream.config.toml import Keys
 from millstream.config.whole import problems_of
 from millstream.errors import ConfigError
 
