@@ -136,7 +136,7 @@ async def _start(live: LiveSettings, stack: AsyncExitStack) -> Services:
     admission = await open_admission(
         settings, stack, directory=directory, clock=monotonic_ns, observer=metrics
     )
-    stack.callback(live.subscribe(lambda changed: admission.replace(book_of(changed))))
+    stack.callback(live.follow(book_of, admission.replace))
     others = stack.enter_context(companions(directory))
     registry = StreamRegistry()
     wakeups = Wakeups()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from millstream.admission import (
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from millstream.config import BytesLimit, LimitSettings, RequestLimit, Settings
 
+REMEMBERED = 8192
 LEASE_MARGIN_SECONDS = 300.0
 LONGEST_TOTAL_SECONDS = 86_400.0
 """What `timeouts.total_seconds` may be at most."""
@@ -39,8 +41,9 @@ def book_of(settings: Settings) -> LimitBook:
     )
 
 
+@lru_cache(maxsize=REMEMBERED)
 def limits_of(settings: LimitSettings) -> Limits:
-    """The limits of one scope."""
+    """The limits of one scope; of a thousand most are as they were before a change."""
     requests, tokens = settings.requests, settings.tokens
     in_flight, queue = settings.bytes_in_flight, settings.queue
     return Limits(
