@@ -151,6 +151,66 @@ async def test_what_was_pushed_while_the_connection_was_lost_is_read_afterwards(
     await until_limit(live, 3)
 
 
+async def test_a_valkey_that_comes_back_with_an_older_document_changes_nothing(
+    instances: Instances, own_valkey: ValkeyServer
+) -> None:
+    live = await instances.start("a", with_limit(1), url=own_valkey.url)
+    await push(own_valkey, with_limit(2))
+    await until_limit(live, 2)
+    older = own_valkey.client.get(KEY)
+    await push(own_valkey, with_limit(3))
+    await until_limit(live, 3)
+    own_valkey.kill()
+    own_valkey.start()
+    own_valkey.client.set(KEY, older)
+    await until_true(lambda: listeners(own_valkey) == 1)
+    instances.file("a").write_text(with_limit(4))
+    await until_limit(live, 4)
+    assert live.revision == 4
+
+
+async def test_of_pushes_in_quick_succession_the_last_holds_everywhere(
+    instances: Instances, valkey: ValkeyServer
+) -> None:
+    first = await instances.start("a", with_limit(1), url=valkey.url)
+    second = await instances.start("b", with_limit(1), url=valkey.url)
+    # Times that are out of order: each push is newer than the one before it all the same.
+    for written_ns, concurrency in ((later(), 2), (later() + 10**12, 3), (1000, 4), (5, 5)):
+        await push(valkey, with_limit(concurrency), written_ns=written_ns)
+    await until_limit(first, 5)
+    await until_limit(second, 5)
+
+
+async def test_two_servers_with_different_files_go_by_the_last_change_of_either(
+    instances: Instances, valkey: ValkeyServer
+) -> None:
+    first = await instances.start("a", with_limit(1), url=valkey.url)
+    second = await instances.start("b", with_limit(10), url=valkey.url)
+    assert (first.current.limits.concurrency, second.current.limits.concurrency) == (1, 10)
+    instances.file("a").write_text(with_limit(2))
+    await until_limit(second, 2)
+    instances.file("b").write_text(with_limit(11))
+    await until_limit(first, 11)
+    third = await instances.start("c", with_limit(3), url=valkey.url)
+    # Its file is the newest of all, and it has not changed since the start.
+    assert third.current.limits.concurrency == 3
+    assert first.current.limits.concurrency == 11
+
+
+async def test_a_file_that_goes_and_comes_back_does_not_undo_a_pushed_document(
+    instances: Instances, valkey: ValkeyServer
+) -> None:
+    live = await instances.start("a", with_limit(1), url=valkey.url)
+    await push(valkey, with_limit(2))
+    await until_limit(live, 2)
+    path, away = instances.file("a"), instances.file("a").with_suffix(".away")
+    path.rename(away)
+    await until_true(lambda: live.last_error is not None)
+    away.rename(path)
+    await until_true(lambda: live.last_error is None)
+    assert (live.current.limits.concurrency, live.revision) == (2, 2)
+
+
 async def test_a_file_that_changed_meanwhile_is_told_afterwards(
     instances: Instances, own_valkey: ValkeyServer
 ) -> None:
@@ -247,7 +307,7 @@ async def test_a_file_whose_change_is_noticed_late_does_not_bring_back_what_was_
         async for _ in changes(path):
             yield
 
-    monkeypatch.setattr("millstream.assembly.reload.changes", late)
+    monkeypatch.setattr("millstream.assembly.reload.own_file.changes", late)
     live = await instances.start("a", with_limit(1), url=valkey.url)
     instances.file("a").write_text(with_limit(2))
     await push(valkey, with_limit(3))
