@@ -42,13 +42,14 @@ class Adoption:
         self._observer = observer
 
     def in_force(self, document: Document) -> bool:
-        """Whether it says what holds already."""
+        """Whether it says what holds already, and nothing else was tried since."""
         holds = self._loaded.document
-        return holds is not None and holds.text == document.text
+        said = holds is not None and holds.text == document.text
+        return said and self.live.last_error is None
 
     async def adopt(self, document: Document, source: ReloadSource) -> bool:
         """Put its settings in force; False if they cannot be."""
-        if self.in_force(document) and self.live.last_error is None:
+        if self.in_force(document):
             # The news of our own change, or of the same file at another worker.
             self._observer.config_reloaded(source, "unchanged")
             return True

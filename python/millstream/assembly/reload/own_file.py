@@ -65,7 +65,11 @@ class OwnFile:
         if not document.text.strip():
             # Half written, most likely; and its tenants would all be gone.
             adoption.refuse(str(self._path), ConfigError("is empty"), "file")
-        elif not adoption.in_force(document) and precedence.superseded(document):
+        elif adoption.in_force(document):
+            # Another worker of this file was faster, and has told of it. What has been pushed since
+            # then may not have been heard of here: to tell again would bring this back.
+            return
+        elif precedence.superseded(document):
             adoption.supersede(document)
         elif await adoption.adopt(document, "file"):
             holds_since_ns = precedence.file_holds(time_ns())
