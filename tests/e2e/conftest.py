@@ -9,7 +9,8 @@ import openai
 import pytest
 
 from millstream.cli.descriptors import raise_descriptor_limit
-from tests.e2e.servers import ENGINE, Server, free_port, millstream_command, serving
+from tests.e2e.servers import ENGINE, Server, millstream_command, serving
+from tests.ports import free_port
 from tests.waiting import until
 
 CONFIG = (

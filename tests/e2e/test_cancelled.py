@@ -14,8 +14,9 @@ import pytest
 from tests.e2e.conftest import CONFIG, assert_idle
 from tests.e2e.http1 import Connection, request_bytes
 from tests.e2e.http2 import Http2Connection
-from tests.e2e.servers import Server, free_port, millstream_command, serving
+from tests.e2e.servers import Server, millstream_command, serving
 from tests.e2e.test_resume import CHAT, STREAMS, asked, resumable
+from tests.ports import free_port
 from tests.waiting import until
 
 MODEL = "a-thousand"

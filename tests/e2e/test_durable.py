@@ -18,7 +18,8 @@ import pytest
 from millstream import SseParser
 from tests.e2e.durable_app import STREAM_BYTES
 from tests.e2e.http1 import Connection
-from tests.e2e.servers import Server, free_port, serving
+from tests.e2e.servers import Server, serving
+from tests.ports import free_port
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]

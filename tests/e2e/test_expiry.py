@@ -13,8 +13,9 @@ import pytest
 from millstream.client import Client, RequestRefused
 from tests.e2e.frames import frames
 from tests.e2e.http1 import Connection
-from tests.e2e.servers import ENGINE, Server, free_port, millstream_command, serving
+from tests.e2e.servers import ENGINE, Server, millstream_command, serving
 from tests.e2e.test_resume import CHAT, STREAMS, asked, resumable
+from tests.ports import free_port
 
 SECRET = "0123456789abcdef0123456789abcdef"
 AUTH = """

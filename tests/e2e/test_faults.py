@@ -16,12 +16,12 @@ from tests.e2e.conftest import assert_idle
 from tests.e2e.http1 import Connection, events
 from tests.e2e.servers import (
     Server,
-    free_port,
     granian_command,
     millstream_command,
     serving,
 )
 from tests.e2e.test_http1 import CHAT, chat
+from tests.ports import free_port
 from tests.waiting import until
 
 

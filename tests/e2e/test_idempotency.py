@@ -14,12 +14,12 @@ from tests.e2e.http1 import Connection
 from tests.e2e.servers import (
     MODEL,
     Server,
-    free_port,
     granian_command,
     millstream_command,
     serving,
 )
 from tests.integration.valkey_server import ValkeyServer
+from tests.ports import free_port
 from tests.waiting import until
 
 STREAMS = "/v1/streams"

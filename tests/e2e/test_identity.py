@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
 from tests.e2e.http1 import Connection
-from tests.e2e.servers import ENGINE, MODEL, Server, free_port, millstream_command, serving
+from tests.e2e.servers import ENGINE, MODEL, Server, millstream_command, serving
+from tests.ports import free_port
 
 CONFIG = (
     ENGINE

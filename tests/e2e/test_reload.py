@@ -14,9 +14,10 @@ import httpx
 import pytest
 
 from tests.e2e.http1 import Connection
-from tests.e2e.servers import MODEL, Server, free_port, millstream_command, serving
+from tests.e2e.servers import MODEL, Server, millstream_command, serving
 from tests.e2e.test_http1 import CHAT, chat
 from tests.integration.valkey_server import ValkeyServer
+from tests.ports import free_port
 from tests.waiting import until
 
 BASE = f"""

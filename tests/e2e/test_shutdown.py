@@ -14,9 +14,10 @@ import pytest
 from tests.e2e.conftest import CONFIG
 from tests.e2e.frames import Frame, frames, native_text, openai_text
 from tests.e2e.http1 import Connection
-from tests.e2e.servers import Server, free_port, millstream_command, serving
+from tests.e2e.servers import Server, millstream_command, serving
 from tests.e2e.test_resume import CHAT, STREAMS, asked, read_from, resumable
 from tests.integration.valkey_server import ValkeyServer
+from tests.ports import free_port
 from tests.waiting import until
 
 # Long enough for the short streams, and far too short for the others.
