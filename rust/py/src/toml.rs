@@ -72,7 +72,7 @@ fn list_of<'py>(
 ) -> PyResult<Bound<'py, PyList>> {
     let levels = levels.checked_sub(1).ok_or_else(refused)?;
     let made = PyList::empty(py);
-    for value in array.iter() {
+    for value in array {
         made.append(value_of(py, value.get_ref(), levels)?)?;
     }
     Ok(made)
