@@ -59,21 +59,23 @@ class Lateness:
     """How late the loop comes to what is due, at worst: for how long something has held it."""
 
     def __init__(self) -> None:
-        self._longest = 0.0
+        self._longest = self._worked = self._cpu = 0.0
 
     def begin(self) -> None:
         """Look from now on."""
         self._look(asyncio.get_running_loop(), time.perf_counter())
 
     def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        now = time.perf_counter()
-        self._longest = max(self._longest, now - due)
+        now, cpu = time.perf_counter(), time.process_time()
+        if now - due > self._longest:
+            self._longest, self._worked = now - due, cpu - self._cpu
+        self._cpu = cpu
         loop.call_later(LOOK, self._look, loop, now + LOOK)
 
     async def answer(self, _: Request) -> JSONResponse:
-        """Seconds since the last answer."""
+        """Seconds at worst since the last answer, and how many of them this process has worked."""
         longest, self._longest = self._longest, 0.0
-        return JSONResponse(longest)
+        return JSONResponse([longest, self._worked])
 
 
 def _app() -> FastAPI:
