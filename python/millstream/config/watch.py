@@ -80,16 +80,19 @@ async def _ticks(folders: tuple[Path, ...]) -> AsyncGenerator[None]:
 async def _at_rest(path: Path, seen: Signature) -> Signature:
     found = await asyncio.to_thread(_signature, path)
     looks = int(UNSETTLED_SECONDS / SETTLE_SECONDS)
-    while found != seen and looks and not _old(found):
-        await asyncio.sleep(SETTLE_SECONDS)
+    while found != seen and looks and (unsettled_seconds := _unsettled_seconds(found)):
+        await asyncio.sleep(unsettled_seconds)
         before, found = found, await asyncio.to_thread(_signature, path)
         looks = 0 if before == found else looks - 1
     return found
 
 
-def _old(found: Signature) -> bool:
-    """Whether it was written long enough ago; a clock that is behind the file's says nothing."""
-    return found is not None and time.time_ns() - found.written_ns >= SETTLE_SECONDS * 1e9
+def _unsettled_seconds(found: Signature) -> float:
+    """How long it has to stay as it is; a clock that is behind the file's says nothing."""
+    if found is None:
+        return SETTLE_SECONDS
+    age_seconds = max(0, time.time_ns() - found.written_ns) / 1e9
+    return max(0.0, SETTLE_SECONDS - age_seconds)
 
 
 def _signature(path: Path) -> Signature:
