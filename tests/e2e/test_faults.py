@@ -71,7 +71,7 @@ def test_a_killed_engine_ends_its_streams_and_comes_back(own_server: Server, fol
     assert refused.status_code == 503
     assert refused.json()["error"]["code"] == "engine_unavailable"
     assert int(refused.headers["retry-after"]) > 0
-    until(own_server.ready, seconds=60)
+    until(own_server.ready)
     answer = httpx.post(
         f"{own_server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60
     )
@@ -115,7 +115,7 @@ def test_a_killed_worker_frees_its_requests_and_the_engine_stays(
             client.read_all()
             assert not client.complete
             client.close()
-        until(server.ready, seconds=60)
+        until(server.ready)
         until(lambda: server.metric("millstream_engine_batch_size") == 0)
         until(lambda: server.metric("millstream_kv_blocks_used") == 0)
         assert engine_pids(folder) == engines

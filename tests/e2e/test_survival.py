@@ -112,7 +112,7 @@ async def test_every_stream_has_a_typed_end_and_an_honest_text(
     lost = crowd.ends()["engine_lost"]
     until(lambda: _counted(site.server, "engine_lost") >= lost, what="every lost stream counted")
     assert _counted(site.server, "engine_lost") == lost
-    until(lambda: site.server.metric("millstream_engine_batch_size") == 0, seconds=60)
+    until(lambda: site.server.metric("millstream_engine_batch_size") == 0)
 
 
 def _counted(server: Server, outcome: str) -> float:

@@ -58,7 +58,7 @@ class Instances:
 
 async def until_limit(live: LiveSettings, concurrency: int) -> Settings:
     """Wait for a configuration of `with_limit`."""
-    await until_true(lambda: live.current.limits.concurrency == concurrency, seconds=30)
+    await until_true(lambda: live.current.limits.concurrency == concurrency)
     return live.current
 
 

@@ -50,7 +50,7 @@ async def test_a_broken_file_keeps_the_old_one_and_says_so_once(
     before = live.current
     with caplog.at_level(logging.INFO, "millstream"):
         instances.file("a").write_text(broken)
-        await until_true(lambda: live.last_error is not None, seconds=30)
+        await until_true(lambda: live.last_error is not None)
         assert reason in (live.last_error or "")
         assert live.current is before
         assert live.revision == 1
@@ -63,7 +63,7 @@ async def test_a_broken_file_keeps_the_old_one_and_says_so_once(
 async def test_a_file_that_vanishes_keeps_the_old_one_and_says_so(instances: Instances) -> None:
     live = await instances.start("a", with_limit(1))
     instances.file("a").unlink()
-    await until_true(lambda: live.last_error is not None, seconds=30)
+    await until_true(lambda: live.last_error is not None)
     assert "cannot be read" in (live.last_error or "")
     instances.file("a").write_text(with_limit(2))
     await until_limit(live, 2)
@@ -116,7 +116,7 @@ async def test_limits_that_several_workers_would_each_grant_are_refused(
     live = await instances.start("a", MODELS)
     async with sole_worker(metrics_directory()):
         instances.file("a").write_text(with_limit(2))
-        await until_true(lambda: live.last_error is not None, seconds=30)
+        await until_true(lambda: live.last_error is not None)
     assert "this server has several" in (live.last_error or "")
     assert live.current.limits.concurrency is None
     instances.file("a").write_text(with_limit(3))

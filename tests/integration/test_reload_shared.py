@@ -82,7 +82,7 @@ async def test_a_broken_document_keeps_the_old_settings_and_says_so(
 ) -> None:
     live = await instances.start("a", with_limit(1), url=valkey.url)
     await push(valkey, text)
-    await until_true(lambda: live.last_error is not None, seconds=30)
+    await until_true(lambda: live.last_error is not None)
     assert (live.last_error or "").startswith(f"{KEY} of 20")
     assert live.current.limits.concurrency == 1
     await push(valkey, with_limit(3))
@@ -97,11 +97,11 @@ async def test_a_key_that_holds_something_else_is_named(
     live = await instances.start("a", with_limit(1), url=valkey.url)
     valkey.client.set(KEY, stored)
     valkey.client.publish(KEY, "1")
-    await until_true(lambda: live.last_error is not None, seconds=30)
+    await until_true(lambda: live.last_error is not None)
     assert "the document cannot be read" in (live.last_error or "")
     instances.file("a").write_text(with_limit(2))
     await until_limit(live, 2)
-    await until_true(lambda: b"concurrency = 2" in valkey.client.get(KEY), seconds=30)
+    await until_true(lambda: b"concurrency = 2" in valkey.client.get(KEY))
 
 
 async def test_at_the_start_a_newer_document_holds_over_the_file(
@@ -134,7 +134,7 @@ async def test_what_was_pushed_while_the_connection_was_lost_is_read_afterwards(
     own_valkey.start()
     await push(own_valkey, with_limit(2))
     await until_limit(live, 2)
-    await until_true(lambda: listeners(own_valkey) == 1, seconds=30)
+    await until_true(lambda: listeners(own_valkey) == 1)
     await push(own_valkey, with_limit(3))
     await until_limit(live, 3)
 

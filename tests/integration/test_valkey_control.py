@@ -23,7 +23,7 @@ async def test_a_stream_is_cancelled_from_another_worker(
     await stored(valkey, stream)
     assert await there.cancel("a", None)
     assert await there.cancel("a", 3)
-    await until_true(lambda: producer.cancelled == [None, 3], seconds=30)
+    await until_true(lambda: producer.cancelled == [None, 3])
 
 
 async def test_there_is_nobody_to_cancel_what_has_ended_or_never_was(
@@ -33,7 +33,7 @@ async def test_there_is_nobody_to_cancel_what_has_ended_or_never_was(
     producer, stream = Producer(), recording("a", "text")
     here.publish(stream, producer)
     here.keep(finish(stream))
-    await until_true(lambda: valkey.client.hexists("ms:{a}", "outcome"), seconds=30)
+    await until_true(lambda: valkey.client.hexists("ms:{a}", "outcome"))
     assert not await there.cancel("a", None)
     assert not await there.cancel("never", None)
     live = recording("b", "text")
@@ -56,7 +56,7 @@ async def test_the_producer_hears_that_its_stream_is_read_elsewhere_and_until_wh
     mirror = await found(there, "read")
     await found(there, "found")
     mirror.attach()
-    await until_true(lambda: producers["read"].watches >= 3, seconds=30)
+    await until_true(lambda: producers["read"].watches >= 3)
     mirror.detach()
     await asyncio.sleep(0.1)  # what is under way arrives
     watches = producers["read"].watches
@@ -78,7 +78,7 @@ async def test_a_producer_that_fails_to_cancel_costs_no_other_its_message(
         here.publish(stream, producer)
         await stored(valkey, stream)
         assert await there.cancel(stream.id, None)
-    await until_true(lambda: producers[1].cancelled == [None], seconds=30)
+    await until_true(lambda: producers[1].cancelled == [None])
 
 
 async def test_a_message_from_another_version_is_passed_over(
@@ -90,7 +90,7 @@ async def test_a_message_from_another_version_is_passed_over(
     await stored(valkey, stream)
     valkey.client.xadd(f"ms:control:{here.process}", {"m": b'{"type":"news"}'})
     assert await there.cancel("a", None)
-    await until_true(lambda: producer.cancelled == [None], seconds=30)
+    await until_true(lambda: producer.cancelled == [None])
 
 
 async def test_of_many_who_claim_a_key_at_once_in_several_workers_one_gets_it(
@@ -122,9 +122,9 @@ async def test_a_key_lasts_as_long_as_its_stream(workers: Workers, valkey: Valke
     (key,) = valkey.client.keys("ms:claim:*")
     assert valkey.client.pttl(key) > 2_000
     here.keep(finish(stream))
-    await until_true(lambda: 0 < valkey.client.pttl(key) <= 1_000, seconds=30)
+    await until_true(lambda: 0 < valkey.client.pttl(key) <= 1_000)
     assert await there.claim(KEY, next_claim, ttl_seconds=60) == claim
-    await until_true(lambda: not valkey.client.exists(key), seconds=30)
+    await until_true(lambda: not valkey.client.exists(key))
     assert await there.claim(KEY, next_claim, ttl_seconds=60) is None
 
 
@@ -163,6 +163,6 @@ async def test_a_key_without_a_stream_goes_by_its_time(
     await here.claim(KEY, Claim("a", "print"), ttl_seconds=0.1)
 
     (key,) = valkey.client.keys("ms:claim:*")
-    await until_true(lambda: not valkey.client.exists(key), seconds=30)
+    await until_true(lambda: not valkey.client.exists(key))
     assert await there.claim(KEY, Claim("b", "print"), ttl_seconds=60) is None
     assert await here.claim(KEY, Claim("c", "print"), ttl_seconds=60) == Claim("b", "print")

@@ -11,14 +11,14 @@ from millstream.store.valkey import ValkeyStore, mirrors
 from tests.integration.valkey_server import ValkeyServer
 from tests.integration.valkey_stores import Producer, Workers, found
 from tests.unit.store.recordings import finish, recording
-from tests.waiting import until_true
+from tests.waiting import HANG_SECONDS, until_true
 
 KEY = IdempotencyKey("acme", "key")
 
 
 async def gone(store: ValkeyStore, stream_id: str) -> None:
     """Return when the store no longer shows it."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG_SECONDS):
         while True:
             if await store.find(stream_id) is None:
                 return
@@ -34,7 +34,7 @@ async def test_a_discarded_stream_is_gone_everywhere_and_its_key_is_free(
     stream = recording("a", "text")
     here.publish(stream, Producer())
     here.keep(finish(stream))
-    await until_true(lambda: valkey.client.hexists("ms:{a}", "outcome"), seconds=30)
+    await until_true(lambda: valkey.client.hexists("ms:{a}", "outcome"))
     discarding = here if by_its_maker else there
     if not by_its_maker:
         await found(there, "a")
@@ -42,8 +42,8 @@ async def test_a_discarded_stream_is_gone_everywhere_and_its_key_is_free(
     assert await discarding.find("a") is None
     await gone(here, "a")
     await gone(there, "a")
-    await until_true(lambda: not valkey.client.keys("ms:{a}*"), seconds=30)
-    await until_true(lambda: not valkey.client.keys("ms:claim:*"), seconds=30)
+    await until_true(lambda: not valkey.client.keys("ms:{a}*"))
+    await until_true(lambda: not valkey.client.keys("ms:claim:*"))
     assert await there.claim(KEY, Claim("b", "f"), ttl_seconds=60) is None
 
 
@@ -55,7 +55,7 @@ async def test_asking_again_and_again_keeps_no_copy_of_a_discarded_stream(
     stream = recording("a", "text")
     here.publish(stream, Producer())
     here.keep(finish(stream))
-    await until_true(lambda: valkey.client.hexists("ms:{a}", "outcome"), seconds=30)
+    await until_true(lambda: valkey.client.hexists("ms:{a}", "outcome"))
     await found(there, "a")
     await here.discard("a")
     await gone(there, "a")
@@ -74,7 +74,7 @@ async def test_a_stream_that_is_discarded_before_it_is_written_does_not_come_bac
     later = recording("later", "text")
     here.publish(later, Producer())
     here.keep(finish(later))
-    await until_true(lambda: valkey.client.hexists("ms:{later}", "outcome"), seconds=30)
+    await until_true(lambda: valkey.client.hexists("ms:{later}", "outcome"))
     for number in range(50):
         assert await here.find(f"s{number}") is None
         assert await there.find(f"s{number}") is None
@@ -105,9 +105,9 @@ async def test_who_reads_a_discarded_stream_elsewhere_is_told_how_it_really_ende
     for stream in streams:
         here.keep(finish(stream))
         await here.discard(stream.id)
-    await until_true(lambda: all(mirror.log.closed for mirror in read), seconds=30)
+    await until_true(lambda: all(mirror.log.closed for mirror in read))
     assert [mirror.outcome for mirror in read] == [stream.outcome for stream in streams]
-    await until_true(lambda: not valkey.client.keys("ms:{s*"), seconds=30)
+    await until_true(lambda: not valkey.client.keys("ms:{s*"))
 
 
 async def test_whoever_asks_again_and_again_for_a_discarded_stream_hears_that_it_is_gone(

@@ -81,7 +81,7 @@ async def test_the_streams_of_a_killed_worker_end_once_and_say_why(
         for name in names:
             epochs_there(valkey, name, 1)
         mirrors = [[await found(store, name) for name in names] for store in stores]
-        await until_true(lambda: all(one.log.tail == 3 for one in mirrors[0]), seconds=30)
+        await until_true(lambda: all(one.log.tail == 3 for one in mirrors[0]))
         producer.signal(signal.SIGKILL)
         for mirror in (mirror for each in mirrors for mirror in each):
             await ended(mirror)
@@ -89,7 +89,7 @@ async def test_the_streams_of_a_killed_worker_end_once_and_say_why(
             assert mirror.outcome == "engine_lost"
             assert json.loads(mirror.log.error or "")["code"] == "producer_lost"
     # Each is counted once, by whichever of the three ended it.
-    await until_true(lambda: len(observed.sealed) >= len(names), seconds=30)
+    await until_true(lambda: len(observed.sealed) >= len(names))
     assert [outcome for _, _, outcome in observed.sealed] == ["engine_lost"] * len(names)
     for name in names:
         assert entries(valkey, name, 2) == 1
@@ -107,7 +107,7 @@ async def test_whoever_comes_after_the_death_of_the_producer_is_told_too(
         await producer.tokens("one")
         epochs_there(valkey, "a", 1)
         producer.signal(signal.SIGKILL)
-    await until_true(lambda: not valkey.client.keys("ms:owner:*"), seconds=30)
+    await until_true(lambda: not valkey.client.keys("ms:owner:*"))
     mirror = await found(await workers.open(), "a")
     assert (mirror.log.text(), mirror.outcome) == ("one ", None)
     await ended(mirror)
@@ -123,7 +123,7 @@ async def test_a_worker_that_was_taken_for_dead_is_refused_and_stops_for_good(
     with process(valkey.url, "a") as producer:
         await producer.tokens("one")
         mirror = await found(store, "a")
-        await until_true(lambda: mirror.log.tail == 1, seconds=30)
+        await until_true(lambda: mirror.log.tail == 1)
         producer.signal(signal.SIGSTOP)
         await ended(mirror)
         tail = valkey.client.xrevrange("ms:{a}:log", count=1)
@@ -215,7 +215,7 @@ async def test_a_control_stream_goes_with_its_worker(
 ) -> None:
     store = await workers.open()
     key = f"ms:control:{store.process}"
-    await until_true(lambda: 0 < valkey.client.pttl(key) <= 6_000, seconds=30)
+    await until_true(lambda: 0 < valkey.client.pttl(key) <= 6_000)
     assert valkey.client.execute_command(*control.post("nobody", control.Wake())) is None
     await workers.leave(store)
     assert not valkey.client.keys("ms:*")

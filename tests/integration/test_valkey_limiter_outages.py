@@ -107,7 +107,7 @@ async def test_local_shares_are_granted_until_valkey_is_back(
         assert (refusal.dimension, refusal.retry_after_seconds) == ("concurrency", 1)
         assert seen.ups == [True, False]
         trouble.end(own_valkey)
-        await until_true(lambda: seen.ups == [True, False, True], seconds=30)
+        await until_true(lambda: seen.ups == [True, False, True])
         assert isinstance(await admitted(limiter, WIDE, tokens=100), ValkeyLease)
         there[0].settle(10)
         assert before.settle(40) == (trouble is not TROUBLES["dead"])
@@ -128,7 +128,7 @@ async def test_refusing_is_a_failure_until_valkey_is_back(
             with pytest.raises(LimiterUnavailable):
                 await limiter.peek((WIDE,))
         trouble.end(own_valkey)
-        await until_true(lambda: seen.ups == [True, False, True], seconds=30)
+        await until_true(lambda: seen.ups == [True, False, True])
         await admitted(limiter, WIDE)
 
 
@@ -140,7 +140,7 @@ async def test_a_limiter_that_starts_without_valkey_counts_there_once_it_is_ther
     async with impatient(own_valkey, seen) as limiter:
         await admitted(limiter, WIDE)
         own_valkey.start()
-        await until_true(lambda: seen.ups == [False, True], seconds=30)
+        await until_true(lambda: seen.ups == [False, True])
         assert isinstance(await admitted(limiter, WIDE), ValkeyLease)
 
 
@@ -155,7 +155,7 @@ async def test_endings_arrive_after_an_outage_and_those_of_the_share_stay_there(
         for lease in leases:
             assert lease.cancel(10)
         durable_valkey.start()
-        await until_true(lambda: seen.ups[-1], seconds=30)
+        await until_true(lambda: seen.ups[-1])
         assert await left_in(limiter, WIDE) == (17, 970, 10)
         assert here.settle(1)
         assert await left_in(limiter, WIDE) == (17, 970, 10)
@@ -168,7 +168,7 @@ async def test_an_ending_that_can_no_longer_arrive_in_time_is_given_up(
         lease, other = [await admitted(limiter, WIDE) for _ in range(2)]
         own_valkey.kill()
         assert lease.settle(5)
-        await until_true(lambda: lines(caplog, "settlements_expired"), seconds=30)
+        await until_true(lambda: lines(caplog, "settlements_expired"))
         assert not other.settle(5)
         assert not other.renew()
 
@@ -181,7 +181,7 @@ async def test_a_call_without_an_answer_leaks_no_place(own_valkey: ValkeyServer)
         share = await admitted(limiter, WIDE, tokens=100)
         assert not isinstance(share, ValkeyLease)
         own_valkey.thaw()
-        await until_true(lambda: seen.ups[-1], seconds=30)
+        await until_true(lambda: seen.ups[-1])
         await until_left(limiter, WIDE, places=10)
         # Whether it had been taken, nobody knows: if so, its tokens stay charged.
         requests, tokens, _ = await left_in(limiter, WIDE)

@@ -24,7 +24,7 @@ from tests.integration.valkey_stores import (
     stored,
 )
 from tests.unit.store.recordings import finish, recording, write
-from tests.waiting import until_true
+from tests.waiting import HANG_SECONDS, until_true
 
 # Nobody is to be taken for dead because the machine is busy.
 PATIENT = 30.0
@@ -62,7 +62,7 @@ async def test_a_worker_that_starts_without_the_server_serves_and_stores_once_it
     here = await workers.open(observed=observed)
     stream = recording("a", "text")
     here.publish(stream, Producer())
-    await until_true(lambda: observed.ups == [False], seconds=30)
+    await until_true(lambda: observed.ups == [False])
     here.keep(finish(stream))
     kept = await here.find("a")
     assert kept is not None
@@ -97,7 +97,7 @@ async def test_a_server_that_comes_back_empty_is_given_everything_again(
     write(stream, *(f"{number} " for number in range(100, 203)))
     if ends:
         here.keep(finish(stream))
-    await until_true(lambda: here.health.up is False and there.health.up is False, seconds=30)
+    await until_true(lambda: here.health.up is False and there.health.up is False)
     own_valkey.start()
     await stored(own_valkey, stream)
     if not ends:
@@ -205,7 +205,7 @@ async def test_a_server_that_answers_late_loses_nothing_and_holds_nobody_up(
         own_valkey.thaw()
         await stored(own_valkey, stream)
     assert False in observed.ups
-    await until_true(lambda: observed.ups[-1], seconds=30)
+    await until_true(lambda: observed.ups[-1])
     here.keep(finish(stream))
     await ended(mirror)
     assert frames(mirror) == frames(stream)
@@ -221,7 +221,7 @@ async def test_a_worker_that_leaves_while_the_server_is_away_leaves_in_time(
     here = await workers.open()
     here.publish(recording("a", "text"), Producer())
     own_valkey.kill()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG_SECONDS):
         await workers.leave(here)
     assert lines(caplog, "streams_not_stored") == 1
 
@@ -234,7 +234,7 @@ async def test_ended_streams_wait_for_the_server_within_the_memory_they_may_take
     here.publish(half, Producer())
     await stored(own_valkey, half)
     own_valkey.kill()
-    await until_true(lambda: here.health.up is False, seconds=30)
+    await until_true(lambda: here.health.up is False)
     streams = [half, *(recording(f"s{number}") for number in range(20))]
     for stream in streams:
         if stream is not half:
@@ -276,7 +276,7 @@ async def test_ended_streams_wait_for_a_server_that_refuses_within_their_memory_
     for number in range(20):
         stream = recording(f"s{number}", "x" * 200_000)
         here.publish(stream, Producer())
-        await until_true(lambda: here._writer.stuck, seconds=30)
+        await until_true(lambda: here._writer.stuck)
         here.keep(finish(stream))
     assert len(here._writer) <= 5
     own_valkey.client.config_set("maxmemory", 0)
@@ -291,7 +291,7 @@ async def test_a_server_that_refuses_to_write_is_told_and_written_to_when_it_tak
     stream = recording("a", "text")
     own_valkey.client.config_set("maxmemory", 1)
     here.publish(stream, Producer())
-    await until_true(lambda: "write" in observed.errors, seconds=30)
+    await until_true(lambda: "write" in observed.errors)
     write(stream, " more")
     own_valkey.client.config_set("maxmemory", 0)
     await stored(own_valkey, stream)

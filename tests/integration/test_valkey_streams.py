@@ -123,8 +123,8 @@ async def test_a_stream_is_gone_when_its_retention_is(
     stream = recording("a", "text", retention_seconds=1)
     here.publish(stream, Producer())
     here.keep(finish(stream))
-    await until_true(lambda: valkey.client.hexists("ms:{a}", "outcome"), seconds=30)
-    await until_true(lambda: not valkey.client.exists("ms:{a}", "ms:{a}:log"), seconds=30)
+    await until_true(lambda: valkey.client.hexists("ms:{a}", "outcome"))
+    await until_true(lambda: not valkey.client.exists("ms:{a}", "ms:{a}:log"))
     assert await there.find("a") is None
     assert await here.find("a") is None
     for name in ("never", "", "ä", "\udc80", "x" * 10_000):
@@ -183,11 +183,11 @@ async def test_a_mirror_that_nobody_reads_is_let_go_and_one_that_is_read_stays(
     read.attach()
     left.attach()
     left.detach()
-    await until_true(lambda: len(there._mirrors) == 1, seconds=30)
+    await until_true(lambda: len(there._mirrors) == 1)
     assert await there.find("read") is read
     assert await there.find("left") is not left
     read.detach()
-    await until_true(lambda: len(there._mirrors) == 0, seconds=30)
+    await until_true(lambda: len(there._mirrors) == 0)
 
 
 async def test_an_entry_holds_what_has_gathered_and_waits_no_longer_than_it_may(

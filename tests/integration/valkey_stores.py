@@ -12,7 +12,7 @@ from millstream.store import Recording, open_store
 from millstream.store.valkey import ValkeyStore
 from tests.integration.valkey_server import ValkeyServer
 from tests.unit.store.recordings import Observed, Producer
-from tests.waiting import until_true
+from tests.waiting import HANG_SECONDS, until_true
 
 
 class Workers:
@@ -62,7 +62,7 @@ async def found(store: ValkeyStore, stream_id: str) -> Recording:
     """The stream as soon as the store shows it."""
     recordings: list[Recording] = []
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG_SECONDS):
         while not recordings:
             recording = await store.find(stream_id)
             if recording is None:
@@ -80,11 +80,11 @@ async def stored(server: ValkeyServer, recording: Recording) -> None:
         newest = server.client.xrevrange(f"ms:{{{recording.id}}}:log", count=1)
         return bool(newest) and int(newest[0][0].partition(b"-")[2]) >= tail
 
-    await until_true(there, seconds=30)
+    await until_true(there)
 
 
 async def ended(recording: Recording) -> None:
-    await until_true(lambda: recording.log.closed, seconds=30)
+    await until_true(lambda: recording.log.closed)
 
 
 def frames(recording: Recording, after: int = 0) -> bytes:

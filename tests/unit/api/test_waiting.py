@@ -18,6 +18,7 @@ from millstream.config import Settings, load_settings
 from tests.unit.api.calls import Call, settle
 from tests.unit.scripted_engine import ScriptedEngine, answer
 from tests.unit.streams.parts import ManualEngine
+from tests.waiting import HANG_SECONDS
 
 CONFIG = """
 [models.m]
@@ -170,7 +171,7 @@ async def test_the_same_key_waits_for_as_long_as_its_first_request_may(
     await asyncio.sleep(0.06)  # the second one looks every 20 ms, and gave up at the first look
     assert server.admission.waiting == 1
     await server.finish(held)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_SECONDS):
         await asyncio.gather(*(call.task for call in calls))
     assert [call.status for call in calls] == [200, 200]
     assert "idempotent-replayed" in calls[1].headers
