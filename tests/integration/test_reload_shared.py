@@ -196,6 +196,47 @@ async def test_two_workers_of_one_file_tell_of_its_change_once(
     assert (first.revision, second.revision) == (3, 3)
 
 
+async def test_a_worker_that_heard_of_its_files_change_first_does_not_bring_it_back(
+    instances: Instances, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It took the look at its file for a newer change than what had been pushed meanwhile.
+    noticed, looked, hears = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def late(path: Path) -> AsyncGenerator[None]:
+        await noticed.wait()
+        yield
+        looked.set()
+        async for _ in changes(path):
+            yield
+
+    news = Documents.news
+
+    async def first_news_only(documents: Documents) -> AsyncGenerator[bool]:
+        heard = 0
+        async for new in news(documents):
+            if heard > 1:
+                await hears.wait()
+            yield new
+            heard += 1
+
+    looks = iter([changes, late])
+    monkeypatch.setattr("millstream.assembly.reload.changes", lambda path: next(looks)(path))
+    first = await instances.start("a", with_limit(1), url=valkey.url)
+    await asyncio.sleep(0)  # it begins to look
+    monkeypatch.setattr(Documents, "news", first_news_only)
+    second = await instances.start("a", url=valkey.url)
+    instances.file("a").write_text(with_limit(2))
+    await until_limit(first, 2)
+    await until_limit(second, 2)
+    await push(valkey, with_limit(3))
+    noticed.set()
+    await looked.wait()
+    assert b"concurrency = 3" in valkey.client.get(KEY)
+    hears.set()
+    await until_limit(second, 3)
+    await until_limit(first, 3)
+
+
 async def test_an_older_change_does_not_replace_a_newer_document(valkey: ValkeyServer) -> None:
     documents = Documents(valkey.url, KEY)
     assert await documents.publish(Document(5, "five", ""))

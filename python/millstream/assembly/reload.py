@@ -114,6 +114,10 @@ class Reloader:
         if not document.text.strip():
             # Half written, most likely; and its tenants would all be gone.
             self._refuse(str(path), ConfigError("is empty"))
+        elif self._in_force(document):
+            # Another worker of this file was faster, and has told of it. What has been pushed since
+            # then may not have been heard of here: to tell again would bring this back.
+            return
         elif self._superseded(document):
             _log.warning("config_superseded", source=document.origin, by=self.live.source)
         elif await self._apply(document):
@@ -198,7 +202,7 @@ class Reloader:
         """Put the settings of this document in force; False if they cannot be."""
         if self._loaded is None:
             return False
-        if document.text == self._applied and self.live.last_error is None:
+        if self._in_force(document):
             # The news of our own change, or of the same file at another worker.
             return True
         needed = self.live.restart_needed
@@ -220,6 +224,9 @@ class Reloader:
             keys = ", ".join(self.live.restart_needed)
             _log.warning("config_needs_restart", keys=keys, source=document.origin)
         return True
+
+    def _in_force(self, document: Document) -> bool:
+        return document.text == self._applied and self.live.last_error is None
 
     def _change(self, loaded: Loaded, document: Document) -> Change:
         """All that takes long, in a thread; raises `ConfigError`."""
