@@ -14,6 +14,11 @@ from tests.integration.valkey_server import ValkeyServer
 from tests.unit.store.recordings import Observed, Producer
 from tests.waiting import HANG_SECONDS, until_true
 
+PATIENT = 30.0
+"""A lease in whose time nobody is taken for dead because the machine is busy."""
+SHORT = 1.0
+"""One that a test waits for."""
+
 
 class Workers:
     """Opens stores, sweeps them as a worker would, and closes them all."""
@@ -31,7 +36,7 @@ class Workers:
         url: str | None = None,
         **more: object,
     ) -> ValkeyStore:
-        settings: dict[str, object] = {"lease_seconds": 1.0, "flush_ms": 10, **more}
+        settings: dict[str, object] = {"lease_seconds": PATIENT, "flush_ms": 10, **more}
         settings |= {"kind": "valkey", "url": url or self.server.url}
         store = open_store(
             StoreSettings.model_validate(settings), clock=clock, observer=observed or Observed()
