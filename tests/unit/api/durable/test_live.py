@@ -42,7 +42,7 @@ class Client:
         return [(event.event, event.data) for event in SseParser().feed(self.body)]
 
     async def sees(self, needle: bytes) -> None:
-        await until_true(lambda: needle in self.body, seconds=10)
+        await until_true(lambda: needle in self.body)
 
     async def ends(self) -> bool:
         """Whether the body was complete when the response ended."""
