@@ -82,7 +82,7 @@ class Guarded:
     def ask(self, method: str, path: str, key: str, json: object = None) -> httpx.Response:
         headers = {"authorization": f"Bearer {key}"}
         url = f"{self.server.url}{path}"
-        return httpx.request(method, url, headers=headers, json=json, timeout=120)
+        return httpx.request(method, url, headers=headers, json=json)
 
 
 @pytest.fixture(scope="module")

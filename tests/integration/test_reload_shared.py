@@ -258,7 +258,7 @@ async def test_two_workers_of_one_file_tell_of_its_change_once(
     instances.file("a").write_text(with_limit(2))
     await until_limit(first, 2)
     await until_limit(second, 2)
-    await until_true(lambda: b"concurrency = 2" in (valkey.client.get(KEY) or b""), seconds=30)
+    await until_true(lambda: b"concurrency = 2" in (valkey.client.get(KEY) or b""))
     await push(valkey, with_limit(3))
     await until_limit(first, 3)
     heard = 0

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from millstream.config.watch import changes
+from tests.waiting import HANG_SECONDS
 
 
 class Watch:
@@ -28,7 +29,7 @@ class Watch:
                 self.seen.append(self.path.read_text() if self.path.exists() else None)
 
     async def until(self, text: str | None) -> None:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(HANG_SECONDS):
             while not self.seen or self.seen[-1] != text:  # noqa: ASYNC110 - files tell no loop
                 await asyncio.sleep(0.005)
 
