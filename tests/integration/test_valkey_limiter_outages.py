@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -23,6 +23,8 @@ from millstream.admission import (
 )
 from millstream.admission.valkey import ValkeyLimiter
 from millstream.admission.valkey.lease import ValkeyLease
+from millstream.admission.valkey.link import Link
+from millstream.admission.valkey.script import Command
 from millstream.errors import CostExceedsLimit, LimiterUnavailable
 from tests.integration.valkey_limiters import (
     HOUR_MS,
@@ -70,6 +72,11 @@ TROUBLES = {
     "full": Trouble(
         lambda server: server.client.config_set("maxmemory", 1),
         lambda server: server.client.config_set("maxmemory", 0),
+        (18, 860, 9),
+    ),
+    "demoted": Trouble(
+        lambda server: server.client.replicaof("127.0.0.1", 1),
+        lambda server: server.client.replicaof("NO", "ONE"),
         (18, 860, 9),
     ),
 }
@@ -173,6 +180,26 @@ async def test_an_ending_that_can_no_longer_arrive_in_time_is_given_up(
         assert not other.renew()
 
 
+async def test_a_defect_ends_one_exchange_and_no_more(
+    own_valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, exchange, failures = Seen(), Link.exchange, iter([ValueError])
+
+    async def failing_once(link: Link, commands: Sequence[Command]) -> list[Any]:
+        for failure in failures:
+            raise failure
+        return await exchange(link, commands)
+
+    async with impatient(own_valkey, seen) as limiter:
+        lease = await admitted(limiter, WIDE, tokens=100)
+        monkeypatch.setattr(Link, "exchange", failing_once)
+        assert not isinstance(await admitted(limiter, WIDE), ValkeyLease)
+        assert lease.settle(40)
+        await until_true(lambda: seen.ups == [True, False, True])
+        await until_left(limiter, WIDE, places=10)
+        assert await left_in(limiter, WIDE) == (19, 960, 10)
+
+
 async def test_a_call_without_an_answer_leaks_no_place(own_valkey: ValkeyServer) -> None:
     seen = Seen()
     async with impatient(own_valkey, seen, lease_seconds=600.0) as limiter:
@@ -195,6 +222,28 @@ async def test_settlements_are_handed_over_on_closing(own_valkey: ValkeyServer) 
             lease.settle(1)
     async with impatient(own_valkey) as other:
         assert await left_in(other, WIDE) == (10, 990, 10)
+
+
+async def test_settlements_that_cannot_be_handed_over_on_closing_are_told(
+    own_valkey: ValkeyServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with impatient(own_valkey) as limiter:
+        lease = await admitted(limiter, WIDE)
+        own_valkey.kill()
+        assert lease.settle(1)
+    assert lines(caplog, "settlements_left") == 1
+
+
+async def test_a_settlement_that_is_refused_again_and_again_is_given_up_and_told(
+    own_valkey: ValkeyServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with impatient(own_valkey, lease_seconds=600.0) as limiter:
+        lease = await admitted(limiter, WIDE)
+        (state,) = own_valkey.client.keys("*:state:*")
+        own_valkey.client.set(state, b"somebody else's")
+        assert lease.settle(1)
+        await until_true(lambda: lines(caplog, "settlements_refused"))
+    assert not lines(caplog, "settlements_left")
 
 
 async def test_who_asks_while_it_closes_gets_an_answer(own_valkey: ValkeyServer) -> None:

@@ -37,6 +37,14 @@ def tokens_left(script: ScriptLimiter, scope: ScopedLimits = RING) -> int:
     return meter.remaining
 
 
+def places_left(script: ScriptLimiter) -> tuple[int, int]:
+    """Of `SMALL`: leases, and the KiB that they may hold."""
+    snapshot = script.peek([SMALL])
+    assert snapshot.concurrency is not None
+    assert snapshot.bytes is not None
+    return snapshot.concurrency.remaining, snapshot.bytes.remaining
+
+
 def test_a_call_that_is_repeated_takes_once_and_gives_nothing_back_that_is_uncertain(
     script: ScriptLimiter,
 ) -> None:
@@ -84,3 +92,32 @@ def test_a_short_lease_after_a_long_one_expires_in_its_own_time(valkey: ValkeySe
     assert snapshot.concurrency.remaining == 1
     long.close()
     short.close()
+
+
+def test_leases_that_the_server_dropped_hold_their_places_until_they_would_have_expired(
+    valkey: ValkeyServer, script: ScriptLimiter
+) -> None:
+    for _ in range(2):
+        script.reserve([SMALL], Cost(1, kibibytes=3))
+    valkey.client.delete("ms:{default}:limit:leases:tenant:t")
+    late = script.reserve([SMALL], Cost(1, kibibytes=2))
+    assert isinstance(late, Taken)
+    assert places_left(script) == (0, 2)
+    for _ in range(2):
+        script.now += 10**9 // UNIT_NS * 3 // 4
+        assert script.renew([late]) == [True]
+    assert places_left(script) == (2, 8)
+    assert script.settle(late, 1)
+    assert places_left(script) == (3, 10)
+
+
+def test_what_was_used_while_the_clock_was_set_back_outlives_its_setting_right(
+    valkey: ValkeyServer, script: ScriptLimiter
+) -> None:
+    hour = 3_600_000_000_000 // UNIT_NS
+    script.now += hour
+    taken(script, RING, 10)
+    script.now -= hour
+    taken(script, RING, 20)
+    for part in ("state", "leases"):
+        assert valkey.client.pttl(f"ms:{{default}}:limit:{part}:a") > 3_600_000

@@ -136,7 +136,7 @@ class Limiter:
         self._expire(now_ns)
         meters: dict[Dimension, list[Meter]] = {dimension: [] for dimension in get_args(Dimension)}
         for name, quota in scopes:
-            key = self._keys.get(name) or Key(name, quota, now_ns)
+            key = self._keys.get(name) or self._new(name, quota, now_ns)
             key.advance(now_ns)
             key.adopt(quota)
             for dimension, meter in key.meters(now_ns):
@@ -176,10 +176,14 @@ class Limiter:
         if key is None and len(self._keys) >= self._max_keys:
             key = self._overflow.setdefault(quota, Key(name, quota, now_ns))
         elif key is None:
-            key = self._keys[name] = Key(name, quota, now_ns)
+            key = self._keys[name] = self._new(name, quota, now_ns)
         key.advance(now_ns)
         key.adopt(quota)
         return key
+
+    def _new(self, name: str, quota: Quota, now_ns: int) -> Key:
+        overflow = self._overflow.get(quota)
+        return Key(name, quota, now_ns) if overflow is None else overflow.heir(name)
 
     def _forget_idle(self, now_ns: int) -> None:
         for key in (*self._keys.values(), *self._overflow.values()):

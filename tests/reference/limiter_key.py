@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Dimension = Literal["requests", "tokens", "concurrency", "bytes"]
@@ -91,6 +91,13 @@ class Key:
         self.kibibytes = 0
         self.epoch = 0
         self.rates = 0
+
+    def heir(self, name: str) -> Key:
+        """Another key that has used as much, and holds nothing."""
+        heir = Key(name, self.quota, 0)
+        heir.time = replace(self.time)
+        heir.level, heir.used = self.level, dict(self.used)
+        return heir
 
     @property
     def slot(self) -> int:

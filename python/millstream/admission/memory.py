@@ -168,7 +168,9 @@ class MemoryLimiter:
         with self._resolving:
             self._resolved[id(scopes)] = known
             _bound(self._resolved)
-            self._in_force.update(scopes)
+            for scope, limits in scopes:
+                self._in_force.pop(scope, None)  # the last that is used is the last to go
+                self._in_force[scope] = limits
             _bound(self._in_force)
         return known
 

@@ -193,6 +193,19 @@ def test_a_lease_of_earlier_limits_does_not_bring_them_back(clock: Clock) -> Non
     assert refused(limiter, narrow, 51).dimension == "tokens"
 
 
+def test_limits_in_force_outlive_those_of_scopes_that_are_no_longer_used(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "MOST_RESOLVED", 4)
+    limiter = MemoryLimiter(clock=clock)
+    earlier = admitted(limiter, whole(Limits(tokens=TokenWindow(1_000, 1_000))), 100)
+    narrow = whole(Limits(tokens=TokenWindow(300, 1_000)))
+    for number in range(4):
+        tenant = ScopedLimits(f"tenant:{number}", Limits(concurrency=1))
+        admitted(limiter, (*narrow, tenant), 50)
+    assert earlier.remaining_tokens() == 0
+
+
 def test_limits_out_of_range_are_an_error_and_change_nothing(clock: Clock) -> None:
     limiter = MemoryLimiter(clock=clock)
     with pytest.raises(ConfigError):

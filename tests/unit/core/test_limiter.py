@@ -307,6 +307,27 @@ def test_keys_without_room_share_the_overflow_key_of_their_quota() -> None:
     assert limiter.keys == 2
 
 
+def test_a_key_that_gets_a_place_of_its_own_brings_what_it_may_have_used_without() -> None:
+    limiter = Limiter(max_keys=1, shards=1)
+    small, quota = (
+        Quota(tokens=5, window_ns=SECOND),
+        Quota(rate=1, burst=9, tokens=10, window_ns=9 * SECOND),
+    )
+    assert limiter.take(one(limiter, small, "a"), NOW, 5) is True
+    late = one(limiter, quota, "b")
+    assert limiter.take(late, NOW, 8) is True
+    now = NOW + 2 * SECOND
+    before = limiter.peek(late, now)
+    assert before.requests is not None
+    assert before.tokens is not None
+    assert (before.requests.remaining, before.tokens.remaining) == (9, 2)
+    assert limiter.take(late, now, 3) is not True
+    assert limiter.take(late, now, 2) is True
+    assert limiter.keys == 1
+    assert limiter.take(one(limiter, quota, "c"), now, 3) is not True
+    assert limiter.take(late, NOW + 12 * SECOND, 10) is True
+
+
 def test_one_decision_charges_the_overflow_key_once() -> None:
     limiter = Limiter(max_keys=1, shards=1)
     quota = tokens(10)

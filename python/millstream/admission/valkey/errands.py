@@ -133,10 +133,16 @@ class Errands:
     async def run(self) -> None:
         """Carry until cancelled."""
         try:
-            await self._run()
+            while True:
+                try:
+                    await self._run()
+                except Exception as error:  # a defect must not end it: nothing would be counted
+                    _log.error("limiter_task_failed", error=error)
+                    self._outage.failed(type(error).__name__)
         finally:
             self._closed = True
             self._give_back([], Unreachable("the limiter is closed", sent=False))
+            self._lost("settlements_left", len(self._waiting))
 
     async def _run(self) -> None:
         while True:
@@ -223,15 +229,23 @@ class Errands:
         error = Unreachable(str(refusal), sent=True)
         self._outage.failed(str(error))
         errand.fail(error)
+        if errand.answer is not None:
+            return
         errand.refusals += 1
-        if errand.answer is None and errand.refusals < MOST_REFUSALS:
+        if errand.refusals < MOST_REFUSALS:
             self._waiting.append(errand)
             self._wake()
+        else:
+            self._lost("settlements_refused", 1)
 
     def _drop_late(self) -> None:
         now_ns = self._clock()
         kept = [errand for errand in self._waiting if errand.deadline_ns > now_ns]
-        if len(kept) < len(self._waiting):
-            _log.warning("settlements_expired", count=len(self._waiting) - len(kept))
-            self._waiting = deque(kept)
-            self._settle_events()
+        self._lost("settlements_expired", len(self._waiting) - len(kept))
+        self._waiting = deque(kept)
+        self._settle_events()
+
+    def _lost(self, event: str, count: int) -> None:
+        """Tell of leases that will expire, at their reserved cost."""
+        if count:
+            _log.warning(event, count=count)

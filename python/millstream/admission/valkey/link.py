@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Reply = Any
 """Bytes, or the `ResponseError` that the server answered with."""
 
+# The last is what uvloop raises who writes to a connection that was reset.
+_BROKEN = (ValkeyError, OSError, RuntimeError)
+
 
 class Lost(Exception):
     """A connection that had been idle was gone: whatever was sent on it may be sent once more."""
@@ -49,7 +52,7 @@ class Link:
         except TimeoutError as error:
             await self.close()
             raise Unreachable(f"no answer in {self._call_seconds} s", sent=True) from error
-        except (ValkeyError, OSError) as error:
+        except _BROKEN as error:
             await self.close()
             if reused:
                 raise Lost from error

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from valkey.asyncio.connection import AbstractConnection, ConnectionPool
-from valkey.exceptions import ResponseError, ValkeyError
+from valkey.exceptions import ResponseError
 
 from millstream.errors import StoreUnavailable
-from millstream.store.valkey.wire import packed
+from millstream.store.valkey.wire import BROKEN, packed
 
 if TYPE_CHECKING:
     from millstream.store.observer import Operation
@@ -64,7 +64,7 @@ class Connection:
             try:
                 async with asyncio.timeout(wait_seconds + CALL_SECONDS):
                     replies = await self._converse(commands)
-            except (ValkeyError, OSError) as error:
+            except BROKEN as error:
                 await self._drop()
                 self._health.failed(operation, error)
                 raise StoreUnavailable("The stream store does not answer.") from error

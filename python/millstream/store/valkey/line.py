@@ -8,11 +8,9 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from valkey.exceptions import ValkeyError
-
 from millstream.config.secrets import scrubbed
 from millstream.errors import StoreUnavailable
-from millstream.store.valkey.wire import Command, packed
+from millstream.store.valkey.wire import BROKEN, Command, packed
 
 if TYPE_CHECKING:
     from valkey.asyncio.connection import AbstractConnection
@@ -69,6 +67,6 @@ class Line:
         try:
             async with asyncio.timeout(self._call_seconds + seconds):
                 yield
-        except (ValkeyError, OSError) as error:
+        except BROKEN as error:
             reason = scrubbed(str(error)) or type(error).__name__
             raise StoreUnavailable(f"Valkey does not answer: {reason}") from error

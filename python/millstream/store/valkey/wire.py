@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from valkey.exceptions import ValkeyError
+
 Command = tuple[bytes | str | int, ...]
+
+BROKEN = (ValkeyError, OSError, RuntimeError)
+"""What a connection that is lost raises; uvloop the last, to who writes after a reset."""
 
 
 def packed(commands: Iterable[Command]) -> bytes:

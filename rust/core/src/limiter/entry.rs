@@ -71,6 +71,21 @@ impl Entry {
         }
     }
 
+    /// The same for a key that may have used all of it: what leases hold stays behind.
+    pub(crate) fn heir(&self, owner: Owner) -> Self {
+        Self {
+            owner,
+            referenced: false,
+            quota: Arc::clone(&self.quota),
+            time: self.time,
+            bucket: self.bucket,
+            window: self.window.clone(),
+            held: Held::default(),
+            epoch: 0,
+            rates: 0,
+        }
+    }
+
     pub(crate) fn quota(&self) -> &Arc<Quota> {
         &self.quota
     }

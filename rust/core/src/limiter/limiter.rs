@@ -17,7 +17,8 @@ static NEXT_LIMITER: AtomicU64 = AtomicU64::new(1);
 #[derive(Clone, Copy, Debug)]
 pub struct LimiterOptions {
     /// Keys that are kept, divided evenly among the shards; the others of a shard share one
-    /// overflow key per quota.
+    /// overflow key per quota. One that gets a place of its own later has used what that one has;
+    /// what its open leases hold stays with that one.
     pub max_keys: usize,
     /// Independent locks.
     pub shards: usize,
@@ -38,7 +39,9 @@ impl Default for LimiterOptions {
 /// Several keys checked together, all or nothing, and charged at once.
 ///
 /// Every method takes the clock's reading; none waits, but for the short locks of the shards,
-/// which are always taken in ascending order.
+/// which are always taken in ascending order. Readings of several threads may come out of order: one
+/// that lies behind another by more than a key's longest window is taken for a clock that was
+/// set back.
 #[derive(Debug)]
 pub struct Limiter {
     id: u64,

@@ -122,8 +122,9 @@ impl Shard {
     /// What is left in one scope; makes no key.
     pub(crate) fn peek(&mut self, scope: &Scope, reading: u64) -> Snapshot {
         let Some(place) = self.find(scope) else {
-            let untouched = Entry::new(Owner::Vacant, &scope.quota, reading);
-            return untouched.meters(scope.position, reading);
+            let mut new = self.new_entry(Owner::Vacant, &scope.quota, reading);
+            new.advance(reading);
+            return new.meters(scope.position, reading);
         };
         let entry = self.entry(place);
         entry.advance(reading);
@@ -184,10 +185,18 @@ impl Shard {
             return self.overflow(&scope.quota, reading);
         }
         let owner = Owner::Key(Arc::clone(&scope.key));
-        let place = self.place(Entry::new(owner, &scope.quota, reading));
+        let place = self.place(self.new_entry(owner, &scope.quota, reading));
         self.keys.insert(Arc::clone(&scope.key), place);
         scope.found_at(place);
         place
+    }
+
+    /// The state of a key that has none: it may be the one that used what the overflow key did.
+    fn new_entry(&self, owner: Owner, quota: &Arc<Quota>, reading: u64) -> Entry {
+        match self.overflow.get(&**quota) {
+            Some(place) => self.entries[*place as usize].heir(owner),
+            None => Entry::new(owner, quota, reading),
+        }
     }
 
     fn overflow(&mut self, quota: &Arc<Quota>, reading: u64) -> u32 {

@@ -32,7 +32,7 @@ end
 
 -- Milliseconds that the leases of a scope are kept after one was opened or renewed.
 local function lease_life(state)
-  return text(quotient_up(wait(state, LEASE_TIME, reading, ttl), 2000) + spare)
+  return text(quotient_up(lasting(state, LEASE_TIME, reading, ttl), 2000) + spare)
 end
 
 -- Whether a call whose answer never came has taken this lease already.

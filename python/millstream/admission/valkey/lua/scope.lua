@@ -17,9 +17,22 @@ local function fresh(quota, reading)
   return state
 end
 
+local function kibibytes_of(lease)
+  return tonumber(string.match(lease, '%d+$'))
+end
+
 local function release(state, lease)
   state[OPEN] = max(state[OPEN] - 1, 0)
-  state[HELD] = max(state[HELD] - tonumber(string.match(lease, '%d+$')), 0)
+  state[HELD] = max(state[HELD] - kibibytes_of(lease), 0)
+end
+
+-- Counts what is there, where the server has dropped leases that were open: those of a dead worker
+-- before anybody asked, or all of them to save memory.
+local function recount(state, leases)
+  state[OPEN], state[HELD] = 0, 0
+  for _, lease in ipairs(call('ZRANGE', leases, 0, -1)) do
+    state[OPEN], state[HELD] = state[OPEN] + 1, state[HELD] + kibibytes_of(lease)
+  end
 end
 
 -- Ends the leases that have expired, at their reserved cost.
@@ -32,13 +45,9 @@ local function expire(state, leases, reading, ttl)
     call('ZREMRANGEBYSCORE', leases, '-inf', now)
     for _, lease in ipairs(expired) do release(state, lease) end
   end
+  if call('ZCARD', leases) ~= state[OPEN] then recount(state, leases) end
   local oldest = call('ZRANGE', leases, 0, 0, 'WITHSCORES')
-  if oldest[2] then
-    state[NEXT_EXPIRY] = tonumber(oldest[2])
-  else
-    -- Also where the server has dropped the leases of a dead worker before anybody asked.
-    state[OPEN], state[HELD] = 0, 0
-  end
+  if oldest[2] then state[NEXT_EXPIRY] = tonumber(oldest[2]) end
 end
 
 local function open(state, leases, lease, kibibytes, ttl)
@@ -78,8 +87,8 @@ end
 -- Milliseconds until keeping the state makes no difference, rounded up.
 local function useful(state, reading, ttl)
   local units = max(time_to_gain(state, capacity(state) - state[LEVEL]), time_to_empty(state))
-  units = wait(state, TIME, reading, units)
-  if state[OPEN] > 0 then units = max(units, wait(state, LEASE_TIME, reading, ttl)) end
+  units = lasting(state, TIME, reading, units)
+  if state[OPEN] > 0 then units = max(units, lasting(state, LEASE_TIME, reading, ttl)) end
   return quotient_up(units, 2000)
 end
 

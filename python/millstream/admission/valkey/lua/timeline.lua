@@ -22,3 +22,10 @@ local function wait(state, at, reading, delay)
   if seen < now and now <= ready then ready = now + delay end
   return max(ready - reading, 0)
 end
+
+-- The same for what must not be lost before: a clock that was set back may be set right meanwhile,
+-- and the server lets keys expire by it.
+local function lasting(state, at, reading, delay)
+  if delay == 0 then return 0 end
+  return wait(state, at, reading, delay) + state[at] - state[at + 1]
+end
