@@ -815,3 +815,12 @@ class SseParser:
     def last_event_id(self) -> str: ...
     @property
     def retry(self) -> int | None: ...
+
+# --- toml --------------------------------------------------------------------------------------
+
+def parse_toml(text: str) -> dict[str, object]:
+    """What ``tomllib.loads`` makes of this text, without the GIL while it is parsed.
+
+    Raises ``ValueError``, without a reason, for what is not TOML, and also for dates, for whole
+    numbers of more than 64 bits and for what is nested deeply.
+    """

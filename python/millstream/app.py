@@ -138,7 +138,7 @@ async def _start(live: LiveSettings, stack: AsyncExitStack) -> Services:
     admission = await open_admission(
         settings, stack, others=others, clock=monotonic_ns, observer=metrics
     )
-    stack.callback(live.subscribe(lambda changed: admission.replace(book_of(changed))))
+    stack.callback(live.follow(book_of, admission.replace))
     registry = StreamRegistry()
     wakeups = Wakeups()
     stack.callback(wakeups.close)

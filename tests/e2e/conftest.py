@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx
 import openai
 import pytest
 
 from millstream.cli.descriptors import raise_descriptor_limit
-from tests.e2e.servers import ENGINE, Server, free_port, millstream_command, serving
+from tests.e2e.servers import (
+    ENGINE,
+    PATIENCE_SECONDS,
+    Server,
+    free_port,
+    millstream_command,
+    serving,
+)
 from tests.waiting import until
 
 CONFIG = (
@@ -39,9 +47,9 @@ limits = { concurrency = 1, queue = { max_waiting = 1, deadline_seconds = 60 } }
 routes = [{ engine = "local" }]
 limits = { tokens = { limit = 400, window_ms = 60000 } }
 
-[models.every-two-seconds]
+[models.every-ten-seconds]
 routes = [{ engine = "local" }]
-limits = { requests = { per_minute = 30, burst = 1 } }
+limits = { requests = { per_minute = 6, burst = 1 } }
 
 [models.hasty]
 routes = [{ engine = "local" }]
@@ -49,7 +57,7 @@ timeouts = { total_seconds = 0.5 }
 
 [models.short-memory]
 routes = [{ engine = "local" }]
-streams = { max_records = 16 }
+streams = { max_records = 64 }
 
 [models.short-grace]
 routes = [{ engine = "local" }]
@@ -60,7 +68,7 @@ routes = [{ engine = "local" }]
 streams = { retention_seconds = 0.5 }
 
 [server]
-body_seconds = 2
+body_seconds = 5
 
 [streams]
 keep_alive_seconds = 0.3
@@ -73,6 +81,15 @@ blocked_send_seconds = 2
 def _descriptors() -> None:
     """A thousand clients are a thousand sockets."""
     raise_descriptor_limit()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patience() -> Iterator[None]:
+    """httpx gives up after 5 s where a call says nothing; a busy machine is no error."""
+    with pytest.MonkeyPatch.context() as patch:
+        for phase in ("connect", "read", "write", "pool"):
+            patch.setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, phase, PATIENCE_SECONDS)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,6 @@ STREAM_BYTES = 12 << 20
 app = make_app(
     DurableSettings(max_stream_bytes=STREAM_BYTES, max_bytes=24 << 20, long_poll_seconds=20),
     server=ServerSettings(max_body_bytes=4 << 20),
-    streams=StreamSettings(blocked_send_seconds=1, keep_alive_seconds=1),
+    streams=StreamSettings(blocked_send_seconds=3, keep_alive_seconds=1),
 )
 """For ``granian --interface asgi tests.e2e.durable_app:app``."""

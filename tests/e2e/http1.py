@@ -35,7 +35,7 @@ class Connection:
         self.socket = socket.socket()
         if self.receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer)
-        self.socket.settimeout(60)
+        self.socket.settimeout(120)
         self.socket.connect(("127.0.0.1", self.port))
 
     def post(self, path: str, body: object, *headers: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 PAGE = Path(__file__).parent / "clients" / "event_source.html"
-PATIENCE_SECONDS = 90
+PATIENCE_SECONDS = 240
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import signal
@@ -16,12 +17,12 @@ from tests.e2e.conftest import assert_idle
 from tests.e2e.http1 import Connection, events
 from tests.e2e.servers import (
     Server,
-    free_port,
     granian_command,
     millstream_command,
     serving,
 )
 from tests.e2e.test_http1 import CHAT, chat
+from tests.ports import free_port
 from tests.waiting import until
 
 
@@ -108,6 +109,8 @@ def test_a_killed_worker_frees_its_requests_and_the_engine_stays(
             client.post(CHAT, chat(max_tokens=1500, ignore_eos=True))
         until(lambda: server.metric("millstream_engine_batch_size") == 6)
         victims = [pid for pid in server.workers() if is_worker(pid)]
+        # Which of them took the connections, nobody tells; the one with most has three at least.
+        victims.sort(key=sockets, reverse=True)
         os.kill(victims[0], signal.SIGKILL)
         until(lambda: batch_size_of_the_survivor(server) < 6)
         os.kill(victims[1], signal.SIGKILL)
@@ -123,6 +126,15 @@ def test_a_killed_worker_frees_its_requests_and_the_engine_stays(
             f"{server.url}{CHAT}", json=chat(max_tokens=2, stream=False), timeout=60
         )
         assert answer.status_code == 200
+
+
+def sockets(pid: int) -> int:
+    """How many a process holds."""
+    found = 0
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it may close one meanwhile
+            found += str(entry.readlink()).startswith("socket:")
+    return found
 
 
 def batch_size_of_the_survivor(server: Server) -> float:
@@ -174,7 +186,7 @@ def test_a_server_that_is_told_to_leave_lets_streams_finish(own_server: Server) 
         client.read_all()
         assert client.complete
         assert events(client.body)[-1] == "[DONE]"
-    assert own_server.process.wait(30) is not None
+    assert own_server.process.wait(120) is not None
 
 
 def test_workers_whose_server_was_killed_finish_their_streams_and_leave(

@@ -61,12 +61,12 @@ def test_a_client_that_leaves_stops_the_engine(idle: Server, phase: str, stream:
     # without streaming.
     others = [Connection(idle.port) for _ in range(8 if phase == "queue" else 0)]
     for other in others:
-        other.post(CHAT, chat(max_tokens=1500))
+        other.post(CHAT, chat(max_tokens=1500, ignore_eos=True))
     until(lambda: running(idle) == len(others))
     client = Connection(idle.port)
     words = "word " * (6000 if phase == "prefill" else 5)
-    body = chat(max_tokens=1500, stream=stream, messages=[{"role": "user", "content": words}])
-    client.post(CHAT, body)
+    asked = [{"role": "user", "content": words}]
+    client.post(CHAT, chat(max_tokens=1500, stream=stream, messages=asked, ignore_eos=True))
     until(lambda: idle.metric("millstream_active_streams") == len(others) + 1)
     if phase == "queue":
         until(lambda: idle.metric("millstream_queue_depth") == 1)

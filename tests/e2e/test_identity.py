@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
 from tests.e2e.http1 import Connection
-from tests.e2e.servers import ENGINE, MODEL, Server, free_port, millstream_command, serving
+from tests.e2e.servers import ENGINE, MODEL, Server, millstream_command, serving
+from tests.ports import free_port
 
 CONFIG = (
     ENGINE
@@ -81,7 +82,7 @@ class Guarded:
     def ask(self, method: str, path: str, key: str, json: object = None) -> httpx.Response:
         headers = {"authorization": f"Bearer {key}"}
         url = f"{self.server.url}{path}"
-        return httpx.request(method, url, headers=headers, json=json, timeout=120)
+        return httpx.request(method, url, headers=headers, json=json)
 
 
 @pytest.fixture(scope="module")

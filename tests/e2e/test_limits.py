@@ -38,7 +38,7 @@ def read_and_cancel(server: Server, stream: Stream, *, after: int) -> None:
     """Read to the end, which is near once ``after`` pieces have come."""
     for number, _ in enumerate(stream, 1):
         if number == after:
-            httpx.post(f"{server.url}{STREAMS}/{stream.id}/cancel", timeout=120)
+            httpx.post(f"{server.url}{STREAMS}/{stream.id}/cancel")
 
 
 def test_a_spent_limit_is_a_429_with_waits_and_remains(idle: Server) -> None:
@@ -102,12 +102,13 @@ def test_concurrent_requests_never_exceed_the_slot(idle: Server) -> None:
 
 
 def test_openai_python_comes_back_when_it_was_told_to(idle: Server) -> None:
-    # One retry: its own back-off of half a second would meet the limit again.
+    # One retry: its own back-off of half a second would meet the limit again, which is so long that
+    # no first answer takes as long.
     url = f"{idle.url}/v1"
     with openai.OpenAI(base_url=url, api_key="none", max_retries=1) as client:
         answers = [
             client.chat.completions.with_raw_response.create(
-                model="every-two-seconds",
+                model="every-ten-seconds",
                 messages=[{"role": "user", "content": "Hi"}],
                 max_tokens=1,
             )
@@ -115,7 +116,7 @@ def test_openai_python_comes_back_when_it_was_told_to(idle: Server) -> None:
         ]
     assert answers[1].status_code == 200
     assert answers[1].retries_taken == 1
-    assert items(answers[1].headers["ratelimit-policy"])["requests"] == {"q": 1, "w": 2}
+    assert items(answers[1].headers["ratelimit-policy"])["requests"] == {"q": 1, "w": 10}
 
 
 def test_openai_python_does_not_repeat_what_can_never_fit(idle: Server) -> None:
@@ -139,7 +140,7 @@ def test_a_cancelled_stream_says_that_it_pays_for_its_prompt_and_what_was_emitte
     with Connection(idle.port) as client:
         path = begin(client, asked(max_tokens=1500, metadata=True))
         client.read_until(b'"tokens"')
-    httpx.post(f"{idle.url}{path}/cancel", timeout=120)
+    httpx.post(f"{idle.url}{path}/cancel")
     events = [frame.data for frame in read_from(idle.port, path)]
     emitted = sum(event.get("tokens", 0) for event in events)
     done = events[-1]

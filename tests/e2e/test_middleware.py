@@ -17,7 +17,8 @@ import pytest
 
 from tests.e2e.hooked_app import HEARD
 from tests.e2e.http1 import Connection
-from tests.e2e.servers import MODEL, Server, free_port, serving
+from tests.e2e.servers import MODEL, Server, serving
+from tests.ports import free_port
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.http1 import events
-from tests.e2e.servers import Server, free_port, millstream_command, serving
+from tests.e2e.servers import Server, millstream_command, serving
+from tests.ports import free_port
 
 README = Path(__file__).parents[2] / "README.md"
 

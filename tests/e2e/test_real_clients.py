@@ -21,7 +21,8 @@ from millstream.client import AsyncClient, Client, ReconnectPolicy
 from millstream.types import Outcome
 from tests.e2e.page import PageServer
 from tests.e2e.proxy import CuttingProxy
-from tests.e2e.servers import MODEL, Server, free_port, millstream_command, serving
+from tests.e2e.servers import MODEL, Server, millstream_command, serving
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = Path(__file__).parent / "clients"

@@ -14,9 +14,10 @@ import httpx
 import pytest
 
 from tests.e2e.http1 import Connection
-from tests.e2e.servers import MODEL, Server, free_port, millstream_command, serving
+from tests.e2e.servers import MODEL, Server, millstream_command, serving
 from tests.e2e.test_http1 import CHAT, chat
 from tests.integration.valkey_server import ValkeyServer
+from tests.ports import free_port
 from tests.waiting import until
 
 BASE = f"""
@@ -66,8 +67,15 @@ def shown(server: Server) -> dict[str, Any]:
 def change(server: Server, file: Path, text: str) -> None:
     """Write the file, and wait for the one worker to go by it."""
     revision = shown(server)["revision"]
-    file.write_text(text)
+    put(file, text)
     until(lambda: shown(server)["revision"] > revision)
+
+
+def put(file: Path, text: str) -> None:
+    """Write it at once: half a file is another one."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
 
 
 def test_a_stream_keeps_what_it_was_admitted_with_and_new_ones_do_not(
@@ -125,7 +133,7 @@ def test_limits_that_are_raised_and_lowered_count_what_is_in_use(
 
 
 def test_a_broken_file_is_named_and_changes_nothing(server: Server, file: Path) -> None:
-    file.write_text(f"{BASE}{TENANTS}prioritty = 1\n")
+    put(file, f"{BASE}{TENANTS}prioritty = 1\n")
     until(lambda: shown(server)["last_error"])
     state = shown(server)
     assert "did you mean `priority`?" in state["last_error"]
@@ -158,7 +166,7 @@ def test_two_instances_of_two_workers_each_take_over_what_is_pushed(
             ) as two,
         ):  # fmt: skip
             until(lambda: valkey.client.pubsub_numsub("millstream:config")[0][1] == 4)
-            file.write_text(f"{BASE}{TENANTS}[tenants.third]\n")
+            put(file, f"{BASE}{TENANTS}[tenants.third]\n")
             for server in (one, two):
                 until(partial(everywhere, server, "third"))
             pushed = tmp_path / "pushed.toml"

@@ -9,8 +9,9 @@ import pytest
 
 from tests.e2e.conftest import CONFIG, assert_idle
 from tests.e2e.responses import ASKED, ENDLESS_BODY, RESPONSES, frames, numbers, read_again
-from tests.e2e.servers import Server, free_port, granian_command, serving
+from tests.e2e.servers import Server, granian_command, serving
 from tests.integration.valkey_server import ValkeyServer
+from tests.ports import free_port
 from tests.waiting import until
 
 # Each call is a connection of its own, which the system gives to either worker.

@@ -14,14 +14,15 @@ import pytest
 from tests.e2e.conftest import CONFIG
 from tests.e2e.frames import Frame, frames, native_text, openai_text
 from tests.e2e.http1 import Connection
-from tests.e2e.servers import Server, free_port, millstream_command, serving
+from tests.e2e.servers import Server, millstream_command, serving
 from tests.e2e.test_resume import CHAT, STREAMS, asked, read_from, resumable
 from tests.integration.valkey_server import ValkeyServer
+from tests.ports import free_port
 from tests.waiting import until
 
 # Long enough for the short streams, and far too short for the others.
-DRAIN_SECONDS = 8
-ENDLESS = {"max_tokens": 1200}
+DRAIN_SECONDS = 15
+ENDLESS = {"max_tokens": 3000}
 SHORT, ROUNDS = 5, 64
 
 
@@ -59,7 +60,9 @@ def valkey(request: pytest.FixtureRequest) -> Iterator[ValkeyServer | None]:
 def instance(valkey: ValkeyServer | None, folder: Path) -> Iterator[Server]:
     """A server on this store; the next one finds the engine of the one before."""
     path, port = folder / "millstream.toml", free_port()
-    kept = CONFIG.replace("[server]", f"[server]\ndrain_seconds = {DRAIN_SECONDS}")
+    kept = CONFIG.replace("[server]", f"[server]\ndrain_seconds = {DRAIN_SECONDS}").replace(
+        "body_seconds = 5", "body_seconds = 120"
+    )
     shared = f'[store]\nkind = "valkey"\nurl = "{valkey.url}"\n' if valkey else ""
     path.write_text(f"{kept}\n{shared}")
     with serving(millstream_command(port, path), port=port, folder=folder) as server:
@@ -116,7 +119,7 @@ def test_200_streams_finish_or_are_shed_or_handed_over_by_the_deadline(
 def admits(server: Server) -> bool:
     """Whether a request becomes a stream; a refused connection is a no as good as a 503."""
     try:
-        answer = httpx.post(f"{server.url}{CHAT}", json=asked(max_tokens=1), timeout=120)
+        answer = httpx.post(f"{server.url}{CHAT}", json=asked(max_tokens=1))
     except httpx.TransportError:
         return False
     return answer.status_code != 503

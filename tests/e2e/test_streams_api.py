@@ -35,12 +35,13 @@ def test_branches_are_told_apart_and_each_has_its_outcome_and_usage(idle: Server
         {"max_tokens": 5},
         {"messages": None, "prompt": "The capital of France is"},
     ]
-    body = {**COMMON, "branches": branches}
+    common = {**COMMON, "max_tokens": 40}
+    body = {**common, "branches": branches}
     answer = httpx.post(f"{idle.url}{STREAMS}", json=body, timeout=60)
     events = frames(answer.content)
     assert [frame.seq for frame in events] == list(range(1, len(events) + 1))
     for index, fields in enumerate(branches):
-        assert native_text(events, branch=index) == alone(idle, **fields)
+        assert native_text(events, branch=index) == alone(idle, **{**common, **fields})
     tokens = [frame.data["branch"] for frame in events if frame.event == "token"]
     assert tokens != sorted(tokens), "the branches came one after the other"
     ended = {
@@ -54,7 +55,7 @@ def test_branches_are_told_apart_and_each_has_its_outcome_and_usage(idle: Server
         for frame in events
         if frame.event == "usage"
     }
-    assert usage == {0: 12, 1: 5, 2: 12}
+    assert usage == {0: 40, 1: 5, 2: 40}
     assert events[-1].event == "done"
     assert {frame.data["model"] for frame in events if frame.event == "token"} == {MODEL}
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.servers import Server, free_port, millstream_command, serving
+from tests.e2e.servers import Server, millstream_command, serving
 from tests.e2e.survivors import Crowd, completion
 from tests.e2e.test_faults import engine_pids, is_worker
 from tests.integration.valkey_server import ValkeyServer
+from tests.ports import free_port
 from tests.waiting import until
 
 STREAMS, MAX_TOKENS, PROMPTS = 500, 12, 5

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from millstream.store.valkey import connection, documents
 from tests.integration.stand import Stand
 from tests.integration.valkey_server import ValkeyServer
-from tests.integration.valkey_stores import Workers
+from tests.integration.valkey_stores import PATIENT, Workers
 
 
 @pytest.fixture
@@ -22,6 +23,13 @@ async def stand() -> AsyncIterator[Stand]:
     yield stand
     await stand.close()
     shutil.rmtree(path)
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that answers late, on a busy machine, is not away."""
+    for module in (connection, documents):
+        monkeypatch.setattr(module, "CALL_SECONDS", PATIENT)
 
 
 @pytest.fixture(scope="session")

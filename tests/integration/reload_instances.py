@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from millstream.assembly.reload import Reloader
-from millstream.assembly.reload_observer import ReloadObserver, ReloadResult, ReloadSource
+from millstream.assembly.reload.observer import ReloadObserver, ReloadResult, ReloadSource
 from millstream.config import LiveSettings, Settings, load
 from tests.integration.valkey_server import ValkeyServer
 from tests.waiting import until_true

@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from millstream import SseParser
-from tests.e2e.servers import free_port, stop
+from tests.e2e.servers import stop
+from tests.ports import free_port
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]

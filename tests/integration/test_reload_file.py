@@ -67,6 +67,39 @@ async def test_a_file_that_vanishes_keeps_the_old_one_and_says_so(instances: Ins
     await until_limit(live, 2)
 
 
+async def test_a_file_that_comes_back_as_it_was_is_no_longer_wrong(instances: Instances) -> None:
+    live = await instances.start("a", with_limit(1))
+    path, away = instances.file("a"), instances.file("a").with_suffix(".away")
+    path.rename(away)
+    await until_true(lambda: live.last_error is not None)
+    away.rename(path)
+    await until_true(lambda: live.last_error is None)
+    assert live.revision == 1
+
+
+async def test_a_broken_file_that_comes_back_as_it_was_is_as_wrong_as_before(
+    instances: Instances,
+) -> None:
+    live = await instances.start("a", with_limit(1))
+    path, away = instances.file("a"), instances.file("a").with_suffix(".away")
+    path.write_text("[limits\n")
+    await until_true(lambda: "is not TOML" in (live.last_error or ""))
+    path.rename(away)
+    await until_true(lambda: "cannot be read" in (live.last_error or ""))
+    away.rename(path)
+    await until_true(lambda: "is not TOML" in (live.last_error or ""))
+
+
+async def test_a_file_that_is_not_text_keeps_the_old_one_and_says_so(instances: Instances) -> None:
+    live = await instances.start("a", with_limit(1))
+    instances.file("a").write_bytes(b"[limits]\nconcurrency = 2 # \xff\n")
+    await until_true(lambda: live.last_error is not None)
+    assert "is not UTF-8 (byte 27)" in (live.last_error or "")
+    assert live.current.limits.concurrency == 1
+    instances.file("a").write_text(with_limit(2))
+    await until_limit(live, 2)
+
+
 async def test_the_same_content_again_is_no_new_revision(instances: Instances) -> None:
     live = await instances.start("a", with_limit(1))
     path = instances.file("a")

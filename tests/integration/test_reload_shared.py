@@ -151,6 +151,66 @@ async def test_what_was_pushed_while_the_connection_was_lost_is_read_afterwards(
     await until_limit(live, 3)
 
 
+async def test_a_valkey_that_comes_back_with_an_older_document_changes_nothing(
+    instances: Instances, own_valkey: ValkeyServer
+) -> None:
+    live = await instances.start("a", with_limit(1), url=own_valkey.url)
+    await push(own_valkey, with_limit(2))
+    await until_limit(live, 2)
+    older = own_valkey.client.get(KEY)
+    await push(own_valkey, with_limit(3))
+    await until_limit(live, 3)
+    own_valkey.kill()
+    own_valkey.start()
+    own_valkey.client.set(KEY, older)
+    await until_true(lambda: listeners(own_valkey) == 1)
+    instances.file("a").write_text(with_limit(4))
+    await until_limit(live, 4)
+    assert live.revision == 4
+
+
+async def test_of_pushes_in_quick_succession_the_last_holds_everywhere(
+    instances: Instances, valkey: ValkeyServer
+) -> None:
+    first = await instances.start("a", with_limit(1), url=valkey.url)
+    second = await instances.start("b", with_limit(1), url=valkey.url)
+    # Times that are out of order: each push is newer than the one before it all the same.
+    for written_ns, concurrency in ((later(), 2), (later() + 10**12, 3), (1000, 4), (5, 5)):
+        await push(valkey, with_limit(concurrency), written_ns=written_ns)
+    await until_limit(first, 5)
+    await until_limit(second, 5)
+
+
+async def test_two_servers_with_different_files_go_by_the_last_change_of_either(
+    instances: Instances, valkey: ValkeyServer
+) -> None:
+    first = await instances.start("a", with_limit(1), url=valkey.url)
+    second = await instances.start("b", with_limit(10), url=valkey.url)
+    assert (first.current.limits.concurrency, second.current.limits.concurrency) == (1, 10)
+    instances.file("a").write_text(with_limit(2))
+    await until_limit(second, 2)
+    instances.file("b").write_text(with_limit(11))
+    await until_limit(first, 11)
+    third = await instances.start("c", with_limit(3), url=valkey.url)
+    # Its file is the newest of all, and it has not changed since the start.
+    assert third.current.limits.concurrency == 3
+    assert first.current.limits.concurrency == 11
+
+
+async def test_a_file_that_goes_and_comes_back_does_not_undo_a_pushed_document(
+    instances: Instances, valkey: ValkeyServer
+) -> None:
+    live = await instances.start("a", with_limit(1), url=valkey.url)
+    await push(valkey, with_limit(2))
+    await until_limit(live, 2)
+    path, away = instances.file("a"), instances.file("a").with_suffix(".away")
+    path.rename(away)
+    await until_true(lambda: live.last_error is not None)
+    away.rename(path)
+    await until_true(lambda: live.last_error is None)
+    assert (live.current.limits.concurrency, live.revision) == (2, 2)
+
+
 async def test_a_file_that_changed_meanwhile_is_told_afterwards(
     instances: Instances, own_valkey: ValkeyServer
 ) -> None:
@@ -198,6 +258,7 @@ async def test_two_workers_of_one_file_tell_of_its_change_once(
     instances.file("a").write_text(with_limit(2))
     await until_limit(first, 2)
     await until_limit(second, 2)
+    await until_true(lambda: b"concurrency = 2" in (valkey.client.get(KEY) or b""))
     await push(valkey, with_limit(3))
     await until_limit(first, 3)
     heard = 0
@@ -206,6 +267,49 @@ async def test_two_workers_of_one_file_tell_of_its_change_once(
     pubsub.close()
     assert heard == 2
     assert (first.revision, second.revision) == (3, 3)
+
+
+async def test_a_worker_that_heard_of_its_files_change_first_does_not_bring_it_back(
+    instances: Instances, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It took the look at its file for a newer change than what had been pushed meanwhile.
+    noticed, looked, hears = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def late(path: Path) -> AsyncGenerator[None]:
+        await noticed.wait()
+        yield
+        looked.set()
+        async for _ in changes(path):
+            yield
+
+    news = Documents.news
+
+    async def first_news_only(documents: Documents) -> AsyncGenerator[bool]:
+        heard = 0
+        async for new in news(documents):
+            if heard > 1:
+                await hears.wait()
+            yield new
+            heard += 1
+
+    looks = iter([changes, late])
+    monkeypatch.setattr(
+        "millstream.assembly.reload.own_file.changes", lambda path: next(looks)(path)
+    )
+    first = await instances.start("a", with_limit(1), url=valkey.url)
+    await asyncio.sleep(0)  # it begins to look
+    monkeypatch.setattr(Documents, "news", first_news_only)
+    second = await instances.start("a", url=valkey.url)
+    instances.file("a").write_text(with_limit(2))
+    await until_limit(first, 2)
+    await until_limit(second, 2)
+    await push(valkey, with_limit(3))
+    noticed.set()
+    await looked.wait()
+    assert b"concurrency = 3" in valkey.client.get(KEY)
+    hears.set()
+    await until_limit(second, 3)
+    await until_limit(first, 3)
 
 
 async def test_an_older_change_does_not_replace_a_newer_document(valkey: ValkeyServer) -> None:
@@ -247,7 +351,7 @@ async def test_a_file_whose_change_is_noticed_late_does_not_bring_back_what_was_
         async for _ in changes(path):
             yield
 
-    monkeypatch.setattr("millstream.assembly.reload.changes", late)
+    monkeypatch.setattr("millstream.assembly.reload.own_file.changes", late)
     live = await instances.start("a", with_limit(1), url=valkey.url)
     instances.file("a").write_text(with_limit(2))
     await push(valkey, with_limit(3))

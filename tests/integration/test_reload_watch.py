@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from millstream.config.watch import changes
+from tests.waiting import HANG_SECONDS
 
 
 class Watch:
@@ -28,7 +29,7 @@ class Watch:
                 self.seen.append(self.path.read_text() if self.path.exists() else None)
 
     async def until(self, text: str | None) -> None:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(HANG_SECONDS):
             while not self.seen or self.seen[-1] != text:  # noqa: ASYNC110 - files tell no loop
                 await asyncio.sleep(0.005)
 
@@ -132,6 +133,61 @@ async def test_a_link_further_up_that_is_swapped_is_noticed(tmp_path: Path) -> N
     (tmp_path / "next").replace(current)
     await watch.until("two")
     await watch.close()
+
+
+async def test_links_that_lead_in_a_circle_for_a_while_end_nothing(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "millstream.toml").write_text("one")
+    current = tmp_path / "current"
+    current.symlink_to("real")
+    watch = Watch(current / "millstream.toml")
+    await watch.until("one")
+    (tmp_path / "circle").symlink_to("current")
+    (tmp_path / "circle").replace(current)
+    await watch.until(None)
+    (tmp_path / "real" / "millstream.toml").write_text("two")
+    (tmp_path / "next").symlink_to("real")
+    (tmp_path / "next").replace(current)
+    await watch.until("two")
+    await watch.close()
+
+
+async def test_a_link_that_is_swapped_while_it_is_followed_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").write_text("one")
+    link = tmp_path / "link"
+    link.symlink_to("real")
+    watch = Watch(link)
+    await watch.until("one")
+    followed = os.readlink
+    gone = [link]
+
+    def swapped(path: Path) -> str:
+        if gone:
+            raise FileNotFoundError(gone.pop())
+        return followed(path)
+
+    monkeypatch.setattr("millstream.config.watch.os.readlink", swapped)
+    for text in ("two", "three"):
+        (tmp_path / "real").write_text(text)
+        await watch.until(text)
+    assert not gone
+    await watch.close()
+
+
+async def test_half_of_a_file_is_not_taken_while_the_rest_is_being_written(
+    watch: Watch, path: Path
+) -> None:
+    # A name that is there already, and a writer who never pauses for long.
+    with path.open("w", buffering=1) as file:
+        for number in range(40):
+            file.write(f"{number}\n")
+            await asyncio.sleep(0.002)
+        file.write("whole")
+    whole = "".join(f"{number}\n" for number in range(40)) + "whole"
+    await watch.until(whole)
+    assert watch.seen == ["one", whole]
 
 
 async def test_what_happens_beside_the_file_is_no_change(watch: Watch, path: Path) -> None:

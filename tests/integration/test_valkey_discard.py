@@ -11,7 +11,7 @@ from millstream.store.valkey import ValkeyStore, mirrors, outgoing
 from tests.integration.valkey_server import ValkeyServer
 from tests.integration.valkey_stores import Producer, Workers, found
 from tests.unit.store.recordings import finish, recording
-from tests.waiting import until_true
+from tests.waiting import HANG_SECONDS, until_true
 
 KEY = IdempotencyKey("acme", "key")
 
@@ -24,7 +24,7 @@ def linger(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def gone(store: ValkeyStore, stream_id: str) -> None:
     """Return when the store no longer shows it."""
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(HANG_SECONDS):
         while True:
             if await store.find(stream_id) is None:
                 return

@@ -13,7 +13,15 @@ from contextlib import contextmanager
 from millstream.store.valkey import control, seal
 from millstream.store.valkey.mirror import Mirror
 from tests.integration.valkey_server import ValkeyServer
-from tests.integration.valkey_stores import Producer, Workers, ended, found, frames, stored
+from tests.integration.valkey_stores import (
+    SHORT,
+    Producer,
+    Workers,
+    ended,
+    found,
+    frames,
+    stored,
+)
 from tests.unit.store.recordings import Observed, finish, recording, write
 from tests.waiting import until, until_true
 
@@ -74,7 +82,7 @@ async def test_the_streams_of_a_killed_worker_end_once_and_say_why(
     workers: Workers, valkey: ValkeyServer
 ) -> None:
     observed = Observed()
-    stores = [await workers.open(observed=observed) for _ in range(3)]
+    stores = [await workers.open(observed=observed, lease_seconds=SHORT) for _ in range(3)]
     names = [f"s{number}" for number in range(20)]
     with process(valkey.url, *names) as producer:
         await producer.tokens("one", "two", "three")
@@ -96,7 +104,7 @@ async def test_the_streams_of_a_killed_worker_end_once_and_say_why(
         assert frames(mirrors[0][names.index(name)]) == frames(mirrors[2][names.index(name)])
         assert 0 < valkey.client.pttl(f"ms:{{{name}}}:log") <= 60_000
     assert not await stores[0].cancel(names[0], None)
-    late = await found(await workers.open(), names[0])
+    late = await found(await workers.open(lease_seconds=SHORT), names[0])
     assert frames(late) == frames(mirrors[0][0])
 
 
@@ -108,7 +116,7 @@ async def test_whoever_comes_after_the_death_of_the_producer_is_told_too(
         epochs_there(valkey, "a", 1)
         producer.signal(signal.SIGKILL)
     await until_true(lambda: not valkey.client.keys("ms:owner:*"))
-    mirror = await found(await workers.open(), "a")
+    mirror = await found(await workers.open(lease_seconds=SHORT), "a")
     assert (mirror.log.text(), mirror.outcome) == ("one ", None)
     await ended(mirror)
     assert mirror.outcome == "engine_lost"
@@ -119,7 +127,7 @@ async def test_whoever_comes_after_the_death_of_the_producer_is_told_too(
 async def test_a_worker_that_was_taken_for_dead_is_refused_and_stops_for_good(
     workers: Workers, valkey: ValkeyServer
 ) -> None:
-    store = await workers.open()
+    store = await workers.open(lease_seconds=SHORT)
     with process(valkey.url, "a") as producer:
         await producer.tokens("one")
         mirror = await found(store, "a")
@@ -134,14 +142,14 @@ async def test_a_worker_that_was_taken_for_dead_is_refused_and_stops_for_good(
         logged = await asyncio.to_thread(producer.end)
     assert logged.count("stream_ended_elsewhere") == 1
     assert valkey.client.xrevrange("ms:{a}:log", count=1) == tail
-    assert frames(await found(await workers.open(), "a")) == frames(mirror)
+    assert frames(await found(await workers.open(lease_seconds=SHORT), "a")) == frames(mirror)
 
 
 async def test_an_outage_longer_than_the_lease_kills_no_stream(
     own_valkey: ValkeyServer,
 ) -> None:
     workers = Workers(own_valkey)
-    here, there = await workers.open(), await workers.open()
+    here, there = await workers.open(lease_seconds=SHORT), await workers.open(lease_seconds=SHORT)
     stream = recording("a", "one ")
     here.publish(stream, Producer())
     await stored(own_valkey, stream)
@@ -165,7 +173,7 @@ async def test_an_outage_longer_than_the_lease_kills_no_stream(
 async def test_a_stream_that_goes_on_is_not_ended_by_one_who_has_not_read_it_all(
     workers: Workers, valkey: ValkeyServer
 ) -> None:
-    here, there = await workers.open(lease_seconds=30), await workers.open(lease_seconds=30)
+    here, there = await workers.open(), await workers.open()
     stream = recording("a", "one ")
     here.publish(stream, Producer())
     await stored(valkey, stream)
@@ -186,7 +194,7 @@ async def test_the_last_words_of_a_checked_stream_go_on_with_its_checks(
 ) -> None:
     store = await workers.open()
     stream = recording("a", *(f"{number} " for number in range(13)), integrity=True)
-    here = await workers.open(lease_seconds=30)
+    here = await workers.open()
     here.publish(stream, Producer())
     await stored(valkey, stream)
     mirror = await found(store, "a")
@@ -200,7 +208,7 @@ async def test_the_last_words_of_a_checked_stream_go_on_with_its_checks(
 async def test_a_stream_of_which_nothing_was_written_ends_as_well(
     workers: Workers, valkey: ValkeyServer
 ) -> None:
-    here, there = await workers.open(), await workers.open()
+    here, there = await workers.open(lease_seconds=SHORT), await workers.open(lease_seconds=SHORT)
     stream = recording("a")
     here.publish(stream, Producer())
     mirror = await found(there, "a")
@@ -213,7 +221,7 @@ async def test_a_stream_of_which_nothing_was_written_ends_as_well(
 async def test_a_control_stream_goes_with_its_worker(
     workers: Workers, valkey: ValkeyServer
 ) -> None:
-    store = await workers.open()
+    store = await workers.open(lease_seconds=SHORT)
     key = f"ms:control:{store.process}"
     await until_true(lambda: 0 < valkey.client.pttl(key) <= 6_000)
     assert valkey.client.execute_command(*control.post("nobody", control.Wake())) is None

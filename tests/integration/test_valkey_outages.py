@@ -15,6 +15,7 @@ from millstream.store import Claim, IdempotencyKey
 from millstream.store.valkey import connection, store, writer
 from tests.integration.valkey_server import ValkeyServer
 from tests.integration.valkey_stores import (
+    SHORT,
     Observed,
     Producer,
     Workers,
@@ -24,10 +25,7 @@ from tests.integration.valkey_stores import (
     stored,
 )
 from tests.unit.store.recordings import finish, recording, write
-from tests.waiting import until_true
-
-# Nobody is to be taken for dead because the machine is busy.
-PATIENT = 30.0
+from tests.waiting import HANG_SECONDS, until_true
 
 
 @pytest.fixture(autouse=True)
@@ -87,8 +85,8 @@ async def test_a_worker_that_starts_without_the_server_serves_and_stores_once_it
 async def test_a_server_that_comes_back_empty_is_given_everything_again(
     workers: Workers, own_valkey: ValkeyServer, ends: bool
 ) -> None:
-    here = await workers.open(lease_seconds=PATIENT)
-    there = await workers.open(lease_seconds=PATIENT)
+    here = await workers.open()
+    there = await workers.open()
     stream = recording("a", *(f"{number} " for number in range(100)), integrity=True)
     here.publish(stream, Producer())
     await stored(own_valkey, stream)
@@ -114,8 +112,8 @@ async def test_a_server_that_comes_back_empty_is_given_everything_again(
 async def test_a_server_that_comes_back_with_its_data_gets_what_it_lacks_and_nothing_twice(
     durable_workers: Workers, durable_valkey: ValkeyServer
 ) -> None:
-    here = await durable_workers.open(lease_seconds=PATIENT)
-    there = await durable_workers.open(lease_seconds=PATIENT)
+    here = await durable_workers.open()
+    there = await durable_workers.open()
     streams = [recording(f"s{number}", "0 ") for number in range(20)]
     for stream in streams:
         here.publish(stream, Producer())
@@ -190,8 +188,8 @@ async def test_a_server_that_answers_late_loses_nothing_and_holds_nobody_up(
 ) -> None:
     monkeypatch.setattr(connection, "CALL_SECONDS", 0.3)
     observed = Observed()
-    here = await workers.open(lease_seconds=PATIENT, observed=observed)
-    there = await workers.open(lease_seconds=PATIENT)
+    here = await workers.open(observed=observed)
+    there = await workers.open()
     stream = recording("a", "0 ")
     here.publish(stream, Producer())
     await stored(own_valkey, stream)
@@ -221,7 +219,7 @@ async def test_a_worker_that_leaves_while_the_server_is_away_leaves_in_time(
     here = await workers.open()
     here.publish(recording("a", "text"), Producer())
     own_valkey.kill()
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(HANG_SECONDS):
         await workers.leave(here)
     assert lines(caplog, "streams_not_stored") == 1
 
@@ -254,7 +252,7 @@ async def test_what_waits_for_a_stream_that_nobody_has_any_more_is_told_so(
     workers: Workers, own_valkey: ValkeyServer
 ) -> None:
     # assistant-ui#3979: the time to live passed while a reader waited, which hung.
-    here, there = await workers.open(), await workers.open()
+    here, there = await workers.open(lease_seconds=SHORT), await workers.open(lease_seconds=SHORT)
     stream = recording("a", "text")
     here.publish(stream, Producer())
     await stored(own_valkey, stream)
@@ -302,7 +300,7 @@ async def test_a_server_that_refuses_to_write_is_told_and_written_to_when_it_tak
 async def test_a_caller_that_gives_up_takes_no_reply_from_the_next(
     workers: Workers, own_valkey: ValkeyServer
 ) -> None:
-    here, there = await workers.open(), await workers.open(lease_seconds=PATIENT)
+    here, there = await workers.open(), await workers.open()
     for name in "abcdef":
         stream = recording(name, name)
         here.publish(stream, Producer())

@@ -21,6 +21,7 @@ from millstream.admission import (
 )
 from millstream.admission.valkey import ValkeyLimiter
 from millstream.config.limiter import LimiterSettings
+from tests.waiting import HANG_SECONDS
 
 HOUR_MS = 3_600_000
 
@@ -104,6 +105,6 @@ async def left_in(limiter: ValkeyLimiter, *scopes: ScopedLimits) -> tuple[int | 
 
 async def until_left(limiter: ValkeyLimiter, *scopes: ScopedLimits, places: int) -> None:
     """Return when so many leases can be opened, which nobody tells."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(HANG_SECONDS):
         while (await left_in(limiter, *scopes))[2] != places:  # noqa: ASYNC110 - as said
             await asyncio.sleep(0.01)

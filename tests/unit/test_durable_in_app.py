@@ -13,6 +13,7 @@ import httpx
 from millstream import app as assembly
 from millstream.config import load_settings
 from tests.unit.scripted_engine import ScriptedEngine
+from tests.waiting import HANG_SECONDS
 
 
 @asynccontextmanager
@@ -42,7 +43,7 @@ async def test_live_readers_are_let_go_when_the_worker_is_told_to_leave(
         assert callable(handler)
         handler(signal.SIGTERM, None)
 
-        assert (await asyncio.wait_for(waiting, 120)).status_code == 204
+        assert (await asyncio.wait_for(waiting, HANG_SECONDS)).status_code == 204
 
 
 async def test_a_page_that_is_named_may_write_and_sees_where_it_is(

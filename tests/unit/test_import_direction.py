@@ -37,7 +37,7 @@ BELOW_ALL = {
     "event_id": set(),
     "client": {"errors", "types", "event_id", "_core"},
     "telemetry": {"errors", "types", "_core"},
-    "config": {"errors", "types"},
+    "config": {"errors", "types", "_core"},
 }
 
 

@@ -25,7 +25,8 @@ class RequestRate:
     @property
     def fraction(self) -> Fraction:
         """Requests per second as the decimal number that was written, not its binary neighbour."""
-        return Fraction(str(self.per_second))
+        rate = self.per_second
+        return rate if isinstance(rate, Fraction) else Fraction(str(rate))
 
 
 @dataclass(frozen=True, slots=True)

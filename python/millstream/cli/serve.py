@@ -14,7 +14,8 @@ from millstream.cli.address import claim
 from millstream.cli.descriptors import raise_descriptor_limit
 from millstream.cli.options import config_option
 from millstream.config import Loaded, Settings, load
-from millstream.config.sources import FILE_VARIABLE, PREFIX, Keys
+from millstream.config.sources import FILE_VARIABLE, PREFIX
+from millstream.config.toml import Keys
 from millstream.engines.torch.models import resolve_model
 from millstream.errors import ConfigError
 

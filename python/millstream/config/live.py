@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from time import time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from millstream.config.problems import dotted
 from millstream.config.reloadable import reloaded, restart_needed
@@ -17,20 +18,25 @@ from millstream.errors import ConfigError
 if TYPE_CHECKING:
     from millstream.config.settings import Settings
 
-Subscriber = Callable[["Settings"], None]
+T = TypeVar("T")
+Step = Callable[[], None]
+Follower = Callable[["Settings"], Step]
+"""Makes of settings what takes them over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """What new settings come to: ``settings`` would be in force, ``nothing`` if they are already.
 
-    ``restart_needed`` are the keys that only a restart takes over.
+    ``restart_needed`` are the keys that only a restart takes over, ``steps`` what each follower
+    has prepared.
     """
 
     settings: Settings
     restart_needed: tuple[str, ...]
     nothing: bool
     revision: int
+    steps: tuple[tuple[Follower, Step], ...]
 
 
 class LiveSettings:
@@ -49,7 +55,7 @@ class LiveSettings:
     ) -> None:
         self._current = settings
         self._wall_clock = wall_clock
-        self._subscribers: list[Subscriber] = []
+        self._followers: list[Follower] = []
         self.revision = 1
         self.source = source
         self.loaded_at = self._now()
@@ -61,19 +67,31 @@ class LiveSettings:
         """The settings in force."""
         return self._current
 
-    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+    def subscribe(self, callback: Callable[[Settings], None]) -> Callable[[], None]:
         """Have ``callback`` called with all settings after each change; returns what ends that.
 
         Between the change and the call nothing else runs on the loop.
         """
-        self._subscribers.append(callback)
-        return lambda: self._subscribers.remove(callback)
+        return self.follow(lambda settings: settings, callback)
+
+    def follow(
+        self, prepare: Callable[[Settings], T], apply: Callable[[T], None]
+    ) -> Callable[[], None]:
+        """The same with what ``prepare`` has made of the settings, in whatever thread makes the
+        change; with a `ConfigError` of it they are not taken.
+        """
+
+        def follower(settings: Settings) -> Step:
+            return partial(apply, prepare(settings))
+
+        self._followers.append(follower)
+        return partial(self._followers.remove, follower)
 
     def change(self, wanted: Settings) -> Change:
         """What ``wanted`` comes to, beside what runs; nothing changes yet.
 
         Fit for another thread: with many tenants it takes a while. Raises `ConfigError` if the two
-        do not go together.
+        do not go together, or a follower cannot go by them.
         """
         _check_roles(self._current, wanted)
         target = reloaded(self._current, wanted)
@@ -81,11 +99,14 @@ class LiveSettings:
         if problems:
             lines = (f"{dotted(problem.location)}: {problem.message}" for problem in problems)
             raise ConfigError("\n".join(lines))
+        nothing = target == self._current
+        followers = () if nothing else tuple(self._followers)
         return Change(
             target,
             restart_needed(self._current, wanted),
-            nothing=target == self._current,
+            nothing=nothing,
             revision=self.revision,
+            steps=tuple((follower, follower(target)) for follower in followers),
         )
 
     def replace(self, change: Change, *, source: str) -> bool:
@@ -103,7 +124,7 @@ class LiveSettings:
         self.revision += 1
         self.source = source
         self.loaded_at = self._now()
-        self._tell(change.settings)
+        self._tell(change)
         return True
 
     def refuse(self, source: str, reason: str) -> str:
@@ -111,11 +132,13 @@ class LiveSettings:
         self.last_error = scrubbed(reason if source in reason else f"{source}: {reason}")
         return self.last_error
 
-    def _tell(self, settings: Settings) -> None:
-        failures = []
-        for subscriber in tuple(self._subscribers):
+    def _tell(self, change: Change) -> None:
+        prepared, failures = dict(change.steps), []
+        for follower in tuple(self._followers):
             try:
-                subscriber(settings)
+                # Who has come meanwhile is told, too.
+                step = prepared.get(follower) or follower(change.settings)
+                step()
             except Exception as error:
                 failures.append(error)
         if failures:

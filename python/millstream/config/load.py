@@ -10,9 +10,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from millstream.config.document import Document
+from millstream.config.known import with_known_tenants
 from millstream.config.problems import describe, translate
 from millstream.config.settings import Settings
-from millstream.config.sources import PREFIX, Keys, Sources, collect, find_file, read_document
+from millstream.config.sources import PREFIX, Sources, collect, find_file, read_document
+from millstream.config.toml import Keys
 from millstream.config.whole import problems_of
 from millstream.errors import ConfigError
 
@@ -36,9 +38,10 @@ class Loaded:
     def again(self, document: Document | None = None) -> Loaded:
         """The same with the file as it is now, or with a document in its stead.
 
-        Environment and command line stay as they were and above it. Raises `ConfigError`.
+        Environment and command line stay as they were and above it. Tenants of which nothing has
+        changed are the same objects. Raises `ConfigError`.
         """
-        return _load(self.path, self.overrides, self.environ, document)
+        return _load(self.path, self.overrides, self.environ, document, self)
 
 
 def load(
@@ -54,7 +57,7 @@ def load(
     """
     variables = os.environ if environ is None else environ
     kept = {name: value for name, value in variables.items() if name.startswith(PREFIX)}
-    return _load(find_file(path, variables), overrides or {}, kept, None)
+    return _load(find_file(path, variables), overrides or {}, kept)
 
 
 def load_settings(
@@ -70,13 +73,17 @@ def _load(
     file: Path | None,
     overrides: Overrides,
     environ: Mapping[str, str],
-    document: Document | None,
+    document: Document | None = None,
+    before: Loaded | None = None,
 ) -> Loaded:
     if document is None and file is not None:
         document = read_document(file)
     sources = collect(document, environ, overrides)
+    tree = sources.tree
+    if before is not None:
+        tree = with_known_tenants(tree, before.sources.tree, before.settings)
     try:
-        settings = Settings.model_validate(sources.tree)
+        settings = Settings.model_validate(tree)
     except ValidationError as error:
         raise ConfigError(describe(list(translate(error.errors())), sources)) from None
     if problems := problems_of(settings):

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from millstream.config.load import Loaded
 from millstream.config.problems import bare_or_quoted, quoted
 from millstream.config.secrets import masked
-from millstream.config.sources import Keys, Sources
+from millstream.config.sources import Sources
+from millstream.config.toml import Keys
 
 
 def to_toml(loaded: Loaded) -> str:

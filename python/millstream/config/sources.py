@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from millstream.config.document import Document
 from millstream.config.engines import DEMO_MODEL
+from millstream.config.toml import Keys, Tree, leaves, parsed
 from millstream.errors import ConfigError
 
 PREFIX = "MILLSTREAM__"
 FILE_VARIABLE = "MILLSTREAM_CONFIG"
 DEFAULT_FILE = "millstream.toml"
 
-Tree = dict[str, object]
-Keys = tuple[str, ...]
-
 
 @dataclass(slots=True)
 class Sources:
-    """The raw tree, and for every value set in it who set it."""
+    """The raw tree, and for every value set in it who set it.
+
+    ``tree`` is what ``document`` says, if there is one.
+    """
 
     tree: Tree = field(default_factory=dict)
-    origins: dict[Keys, str] = field(default_factory=dict)
+    document: Document | None = None
+    _above: dict[Keys, str] = field(default_factory=dict)
+    _origins: dict[Keys, str] | None = None
 
     def set(self, keys: Keys, value: object, origin: str) -> None:
         """Puts one value in place, over what an earlier source said."""
@@ -36,20 +39,31 @@ class Sources:
                 below = table[key] = {}
             table = below
         table[keys[-1]] = value
-        self.origins[keys] = origin
+        self._above[keys] = origin
+        self._origins = None
 
     def origin(self, keys: Keys) -> str:
         """Who set this value, or the whole that it is part of; empty for a default."""
+        origins = self._all()
         parts = (keys[:length] for length in range(len(keys), 0, -1))
-        return next((self.origins[part] for part in parts if part in self.origins), "")
+        return next((origins[part] for part in parts if part in origins), "")
 
     def blame(self, keys: Keys) -> str:
         """Who set this value or, of what is missing, who set something beside it."""
         for length in range(len(keys), 0, -1):
-            for known, origin in self.origins.items():
+            for known, origin in self._all().items():
                 if known[:length] == keys[:length]:
                     return origin
         return ""
+
+    def _all(self) -> dict[Keys, str]:
+        """Made when it is asked for: of what is right nobody asks who set it."""
+        if self._origins is None:
+            said = {} if self.document is None else parsed(self.document)
+            origin = "" if self.document is None else self.document.origin
+            self._origins = dict.fromkeys((keys for keys, _ in leaves(said)), origin)
+            self._origins |= self._above
+        return self._origins
 
 
 def find_file(path: Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -68,10 +82,7 @@ def collect(
     overrides: Mapping[Keys, tuple[object, str]],
 ) -> Sources:
     """Reads every source. ``overrides`` maps keys to a value and the option that gave it."""
-    sources = Sources()
-    if document is not None:
-        for keys, value in _leaves(_parse(document)):
-            sources.set(keys, value, document.origin)
+    sources = Sources({} if document is None else parsed(document), document)
     if "engines" not in sources.tree:
         sources.tree["engines"] = {"local": {}}
     _apply_environment(sources, environ, models=False)
@@ -92,23 +103,6 @@ def read_document(path: Path) -> Document:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8 (byte {error.start})") from error
-
-
-def _parse(document: Document) -> Tree:
-    try:
-        return tomllib.loads(document.text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{document.origin}: is not TOML: {error}") from error
-    except RecursionError:
-        raise ConfigError(f"{document.origin}: is not TOML: nested too deeply") from None
-
-
-def _leaves(tree: Mapping[str, object], above: Keys = ()) -> Iterator[tuple[Keys, object]]:
-    for key, value in tree.items():
-        if isinstance(value, dict) and value:
-            yield from _leaves(value, (*above, key))
-        else:
-            yield (*above, key), value
 
 
 def _imply_models(tree: Tree) -> None:
@@ -158,3 +152,5 @@ def _value(variable: str, text: str) -> object:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{variable}: is not a TOML value: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{variable}: is not a TOML value: nested too deeply") from None

@@ -12,6 +12,7 @@ mod limiter;
 mod log;
 mod ring;
 mod sse;
+mod toml;
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -25,5 +26,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     log::register(module)?;
     ring::register(module)?;
     sse::register(module)?;
+    toml::register(module)?;
     Ok(())
 }

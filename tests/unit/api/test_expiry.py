@@ -23,7 +23,7 @@ from millstream.identity.principal import ANONYMOUS, Principal
 from tests.unit.conftest import CONFIG
 from tests.unit.scripted_engine import ScriptedEngine
 from tests.unit.streams.parts import SECOND, ManualEngine
-from tests.waiting import until_true
+from tests.waiting import HANG_SECONDS, until_true
 
 CHAT, STREAMS, RESPONSES = "/v1/chat/completions", "/v1/streams", "/v1/responses"
 PROMPT = {"model": "m", "messages": [{"role": "user", "content": "the capital"}]}
@@ -107,7 +107,7 @@ class Asking:
             yield answer, task
         finally:
             stays.set()
-            await asyncio.wait_for(task, 120)
+            await asyncio.wait_for(task, HANG_SECONDS)
 
     async def _call(
         self,

@@ -121,3 +121,43 @@ def test_half_of_a_file_does_not_take_all_roles_away(tmp_path: Path) -> None:
             live.change(settings(tmp_path, half))
     fewer = settings(tmp_path, auth + 'roles.app = ["chat:create"]\n')
     assert live.replace(live.change(fewer), source="second")
+
+
+def test_what_a_follower_has_prepared_is_what_it_is_given(tmp_path: Path) -> None:
+    live = LiveSettings(settings(tmp_path))
+    prepared: list[int | None] = []
+    given: list[str] = []
+
+    def prepare(wanted: Settings) -> str:
+        prepared.append(wanted.limits.concurrency)
+        return f"prepared {wanted.limits.concurrency}"
+
+    leave = live.follow(prepare, given.append)
+    change = live.change(settings(tmp_path, "[limits]\nconcurrency = 3"))
+    assert (prepared, given) == ([3], [])
+    live.replace(change, source="second")
+    assert (prepared, given) == ([3], ["prepared 3"])
+    leave()
+    live.replace(live.change(settings(tmp_path)), source="third")
+    assert given == ["prepared 3"]
+
+
+def test_nothing_is_taken_that_a_follower_cannot_go_by(tmp_path: Path) -> None:
+    live = LiveSettings(settings(tmp_path))
+
+    def prepare(_: Settings) -> None:
+        raise ConfigError("limits: out of range")
+
+    live.subscribe(lambda _: pytest.fail("one of them cannot"))
+    live.follow(prepare, lambda _: pytest.fail("cannot"))
+    with pytest.raises(ConfigError, match="out of range"):
+        live.change(settings(tmp_path, "[limits]\nconcurrency = 3"))
+
+
+def test_who_has_come_since_a_change_was_made_hears_of_it(tmp_path: Path) -> None:
+    live = LiveSettings(settings(tmp_path))
+    change = live.change(settings(tmp_path, "[limits]\nconcurrency = 3"))
+    heard: list[Settings] = []
+    live.subscribe(heard.append)
+    live.replace(change, source="second")
+    assert heard == [live.current]

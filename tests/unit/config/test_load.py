@@ -207,6 +207,7 @@ def test_limits_with_one_worker_and_workers_without_limits_are_fine() -> None:
     [
         (b"[server\n", "is not TOML"),
         (b"a = '\xff'", "is not UTF-8"),
+        (b"a." * 5_000 + b"a = 1", "is not TOML: nested too deeply"),
         (None, "cannot be read: No such file or directory"),
     ],
 )
@@ -224,6 +225,7 @@ def test_a_variable_that_is_no_toml_value_is_named() -> None:
     variable = "MILLSTREAM__LIMITS__REQUESTS"
 
     assert message(None, {variable: "{ per_second"}).startswith(f"{variable}: is not a TOML value")
+    assert "nested too deeply" in message(None, {variable: "[" * 100_000})
 
 
 def test_settings_are_frozen() -> None:

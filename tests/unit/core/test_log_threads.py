@@ -12,6 +12,7 @@ import pytest
 
 from millstream import _core
 from millstream.types import Kind
+from tests.waiting import HANG_SECONDS
 
 READERS = 8
 RECORDS = 3000
@@ -31,7 +32,7 @@ class Checkpoints:
     def wait(self) -> None:
         # Nothing is appended meanwhile that could wake a reader which this record left asleep.
         for _ in range(READERS):
-            assert self.reached.acquire(timeout=120), "a wake was lost"
+            assert self.reached.acquire(timeout=HANG_SECONDS), "a wake was lost"
 
 
 def follow(log: _core.Log, seen: list[str], checkpoints: Checkpoints) -> None:
@@ -51,7 +52,7 @@ def follow(log: _core.Log, seen: list[str], checkpoints: Checkpoints) -> None:
             seen.append(f"gap {reader.cursor + 1}..{reader.gap[0] - 1}")
             reader.skip_gap()
         elif not frames and not reader.finished and reader.park(reader, notifier):
-            assert poll.poll(30_000), "a wake was lost"
+            assert poll.poll(HANG_SECONDS * 1000), "a wake was lost"
             assert len(notifier.ready()) == 1
 
 
@@ -79,7 +80,7 @@ def run(log: _core.Log) -> list[list[str]]:
             checkpoints.wait()
     log.close("completed", time_ns=RECORDS)
     for thread in threads:
-        thread.join(60)
+        thread.join(HANG_SECONDS)
         assert not thread.is_alive()
     return seen
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from millstream._core import RingConsumer
+from tests.waiting import HANG_SECONDS
 
 _WRITER = Path(__file__).with_name("ring_writer.py")
 _Numbers = list[int]
@@ -49,7 +50,7 @@ def _take(consumer: RingConsumer, expected: int) -> int:
 def _await_news(consumer: RingConsumer) -> None:
     poll = select.poll()
     poll.register(consumer.fileno(), select.POLLIN)
-    assert poll.poll(60_000)
+    assert poll.poll(HANG_SECONDS * 1000)
 
 
 def test_records_cross_processes_whole_and_in_order() -> None:
@@ -59,7 +60,7 @@ def test_records_cross_processes_whole_and_in_order() -> None:
         while received < 20_000:
             _await_news(consumer)
             received = _take(consumer, received)
-        assert process.wait(60) == 0
+        assert process.wait(HANG_SECONDS) == 0
 
 
 @pytest.mark.parametrize("seed", range(10))

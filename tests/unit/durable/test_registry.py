@@ -8,6 +8,7 @@ from millstream.durable import Created, Creation, DurableStreams, Reason, Refusa
 from millstream.durable.expiry import ExpiresAt, Expiry, TimeToLive
 from millstream.durable.registry import STREAM_BYTES
 from tests.unit.durable.making import JSON, KEY, SECOND, TEXT, appended, created, registry, text
+from tests.waiting import HANG_SECONDS
 
 
 def reason(answer: object) -> Reason:
@@ -180,7 +181,7 @@ async def test_readers_see_that_their_stream_has_expired() -> None:
 
     streams.sweep(5 * SECOND)
 
-    await asyncio.wait_for(task, 120)
+    await asyncio.wait_for(task, HANG_SECONDS)
 
 
 async def test_readers_are_let_go_when_the_worker_leaves() -> None:
@@ -196,5 +197,5 @@ async def test_readers_are_let_go_when_the_worker_leaves() -> None:
     leaving[0] = True
     streams.sweep(1)
 
-    await asyncio.wait_for(task, 120)
+    await asyncio.wait_for(task, HANG_SECONDS)
     assert streams.leaving

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from millstream.durable.waiters import Waiters
+from tests.waiting import HANG_SECONDS
 
 
 def never() -> asyncio.Future[None]:
@@ -17,7 +18,7 @@ async def test_a_wake_up_wakes_everybody_who_waits() -> None:
 
     waiters.wake()
 
-    await asyncio.wait_for(asyncio.gather(*waiting), 120)
+    await asyncio.wait_for(asyncio.gather(*waiting), HANG_SECONDS)
     assert len(waiters) == 0
 
 
@@ -36,7 +37,7 @@ async def test_a_wait_ends_when_its_client_leaves() -> None:
 
     departure.set_result(None)
 
-    await asyncio.wait_for(waiting, 120)
+    await asyncio.wait_for(waiting, HANG_SECONDS)
     assert len(waiters) == 0
 
 

@@ -12,6 +12,7 @@ from millstream.store.valkey.outgoing import FULL_ENTRY_RECORDS, Outgoing
 from millstream.store.valkey.wire import Command
 from millstream.store.valkey.writer import RENEW_NS, Writer
 from tests.unit.store.recordings import Producer, recording, write
+from tests.waiting import HANG_SECONDS
 
 ROUNDS = 100
 
@@ -67,7 +68,7 @@ async def test_keys_are_renewed_although_there_is_always_more_to_write() -> None
     writer.add(outgoing(stream))
     running = asyncio.create_task(writer.run())
     try:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(HANG_SECONDS):
             await server.renewed.wait()
     finally:
         running.cancel()

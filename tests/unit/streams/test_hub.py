@@ -13,6 +13,7 @@ import pytest
 from millstream import _core
 from millstream.streams.hub import Hub, Wakeups
 from millstream.types import Kind
+from tests.waiting import HANG_SECONDS
 
 REQUEST = 7
 
@@ -69,7 +70,7 @@ async def test_records_wake_the_reader_of_their_request(rig: Rig) -> None:
     await settle()
     assert not waiting.done()
     rig.write("a", "b")
-    await asyncio.wait_for(waiting, 120)
+    await asyncio.wait_for(waiting, HANG_SECONDS)
     assert reader.take().count(b"\n") == 2
     assert (log.text(), log.first_token_ns, other.tail, rig.hub.dropped) == ("ab", 5, 0, 0)
 
@@ -77,7 +78,7 @@ async def test_records_wake_the_reader_of_their_request(rig: Rig) -> None:
 async def test_wait_returns_at_once_if_something_is_due(rig: Rig) -> None:
     log = _core.Log()
     log.append(Kind.TOKEN, "a", time_ns=1)
-    await asyncio.wait_for(rig.wakeups.wait(follow(log)), 120)
+    await asyncio.wait_for(rig.wakeups.wait(follow(log)), HANG_SECONDS)
     assert log.waiting == 0
 
 
@@ -132,7 +133,7 @@ async def test_waiters_may_be_callables_and_one_failure_leaves_the_others_awake(
     ):
         assert reader.park(waiter, rig.wakeups.notifier)
     rig.write("a")
-    await asyncio.wait_for(future, 120)
+    await asyncio.wait_for(future, HANG_SECONDS)
     assert event.is_set()
     assert [type(problem.get("exception")) for problem in rig.problems] == [KeyError, type(None)]
     assert "'no waiter' is neither" in rig.problems[1]["message"]
@@ -174,7 +175,7 @@ async def test_appends_from_another_thread_wake_the_loop(rig: Rig) -> None:
     thread = threading.Thread(target=produce)
     thread.start()
     frames = 0
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(HANG_SECONDS):
         while not reader.finished:
             await rig.wakeups.wait(reader)
             frames += reader.take().count(b"\n")
@@ -187,7 +188,7 @@ async def test_appends_on_the_loop_itself_wake_too(rig: Rig) -> None:
     waiting = asyncio.create_task(rig.wakeups.wait(follow(log)))
     await settle()
     log.append(Kind.TOKEN, "a", time_ns=1)
-    await asyncio.wait_for(waiting, 120)
+    await asyncio.wait_for(waiting, HANG_SECONDS)
 
 
 async def test_a_cancelled_wait_leaves_no_waiter(rig: Rig) -> None:
@@ -225,7 +226,7 @@ async def test_a_damaged_ring_is_told_once_and_left(rig: Rig) -> None:
     memory = os.pread(rig.memory_fd, size, 0)
     assert memory.count(b"bad!") == 1
     os.pwrite(rig.memory_fd, b"\xff\xff", memory.index(b"bad!"))
-    await asyncio.wait_for(waiting, 120)
+    await asyncio.wait_for(waiting, HANG_SECONDS)
     assert [type(error) for error in rig.failed] == [ConnectionError]
     assert log.text() == "good"
     rig.write("more")

@@ -9,7 +9,7 @@ import millstream
 from millstream._core import INTER_TOKEN_BOUNDS_NS
 from millstream.admission import Dimension
 from millstream.admission.queue_observer import WaitEnding
-from millstream.assembly.reload_observer import ReloadResult, ReloadSource
+from millstream.assembly.reload.observer import ReloadResult, ReloadSource
 from millstream.telemetry import names
 
 NAMES = {

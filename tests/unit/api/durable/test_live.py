@@ -11,7 +11,7 @@ from millstream.api.durable.live import LiveResponse
 from millstream.durable import Append, Creation, DurableStream
 from tests.unit.api.durable.conftest import SECOND, Stand
 from tests.unit.durable.making import JSON, TEXT, created, media_type, text
-from tests.waiting import until_true
+from tests.waiting import HANG_SECONDS, until_true
 
 CLOSE = Append(b"", close=True)
 
@@ -46,7 +46,7 @@ class Client:
 
     async def ends(self) -> bool:
         """Whether the body was complete when the response ended."""
-        await asyncio.wait_for(self.task, 120)
+        await asyncio.wait_for(self.task, HANG_SECONDS)
         return self.messages[-1].get("more_body") is False
 
 
@@ -61,7 +61,7 @@ async def clients() -> AsyncIterator[list[Client]]:
     yield clients
     for client in clients:
         client.left.set()
-        await asyncio.wait_for(client.task, 120)
+        await asyncio.wait_for(client.task, HANG_SECONDS)
 
 
 def reader(stand: Stand, of: DurableStream, clients: list[Client], position: int = 0) -> Client:

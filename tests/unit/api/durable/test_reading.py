@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.unit.api.durable.conftest import Stand
-from tests.waiting import until_true
+from tests.waiting import HANG_SECONDS, until_true
 
 TEXT = {"content-type": "text/plain"}
 JSON = {"content-type": "application/json"}
@@ -130,7 +130,7 @@ async def test_a_long_poll_waits_for_an_append(client: httpx.AsyncClient, stand:
 
     await client.post("/a", headers=TEXT, content=b"new")
 
-    answer = await asyncio.wait_for(task, 120)
+    answer = await asyncio.wait_for(task, HANG_SECONDS)
     assert (answer.status_code, answer.content) == (200, b"new")
     assert answer.headers["cache-control"] == "no-store"
 
@@ -140,7 +140,7 @@ async def test_a_long_poll_ends_with_the_stream(client: httpx.AsyncClient, stand
     task = await waiting_poll(client, stand)
     await client.post("/a", headers={"stream-closed": "true"})
 
-    answer = await asyncio.wait_for(task, 120)
+    answer = await asyncio.wait_for(task, HANG_SECONDS)
 
     assert (answer.status_code, answer.headers["stream-closed"]) == (204, "true")
     assert "stream-cursor" not in answer.headers
@@ -153,7 +153,7 @@ async def test_a_long_poll_of_a_deleted_stream_is_told_so(
     task = await waiting_poll(client, stand)
     await client.delete("/a")
 
-    assert (await asyncio.wait_for(task, 120)).status_code == 404
+    assert (await asyncio.wait_for(task, HANG_SECONDS)).status_code == 404
 
 
 async def test_a_long_poll_does_not_hold_up_a_worker_that_leaves(
@@ -164,7 +164,7 @@ async def test_a_long_poll_does_not_hold_up_a_worker_that_leaves(
     stand.leaving = True
     stand.service.streams.sweep(0)
 
-    answer = await asyncio.wait_for(task, 120)
+    answer = await asyncio.wait_for(task, HANG_SECONDS)
 
     assert (answer.status_code, answer.headers["stream-up-to-date"]) == (204, "true")
 
@@ -176,7 +176,7 @@ async def test_a_long_poll_ends_when_its_time_is_over(
     stand.change(settings=settings)
     await client.put("/a", headers=TEXT)
 
-    answer = await asyncio.wait_for(client.get("/a?offset=-1&live=long-poll"), 120)
+    answer = await asyncio.wait_for(client.get("/a?offset=-1&live=long-poll"), HANG_SECONDS)
 
     assert (answer.status_code, answer.headers["cache-control"]) == (204, "no-store")
     assert answer.headers["stream-cursor"].isdecimal()
