@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+import uvloop
 
 from millstream.admission.valkey.lease import ValkeyLease
 from tests.integration.resetting import relay_to
@@ -16,8 +17,6 @@ from tests.integration.valkey_limiters import GENEROUS, Seen, admitted, left_in,
 from tests.integration.valkey_server import ValkeyServer
 from tests.integration.valkey_stores import Producer, Workers, stored
 from tests.unit.store.recordings import recording, write
-
-uvloop = pytest.importorskip("uvloop")
 
 
 def on_the_serving_loop(scenario: Coroutine[Any, Any, None]) -> None:

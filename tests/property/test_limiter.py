@@ -153,8 +153,8 @@ def test_keys_without_room_share_one_overflow_key_per_quota(made: list[Call]) ->
     compare(rust, twin.Limiter(max_keys=3, lease_ttl_ns=LEASE_TTL_NS), made)
 
 
-@settings(max_examples=150, deadline=None)
-@given(calls("ab", forward))
+@settings(max_examples=300, deadline=None)
+@given(calls("a", anyhow) | calls("ab", forward))
 def test_a_wait_is_the_first_nanosecond_that_suffices(made: list[Call]) -> None:
     limiter = _core.Limiter(shards=1, lease_ttl_ns=LEASE_TTL_NS)
     now_ns = START_NS
